@@ -1,42 +1,46 @@
 """Score an encoder: fine-tune it on every task with every seed, beside its baselines.
 
-A job is one task, one role (the encoder or a baseline), one seed and the hyper-parameters. Its
-record in `results.jsonl` carries a key, a digest of all that decides the score: a job whose key is
-there is done. So the same command resumes a stopped one, other options add records, and `jobs.json`
-names those that the last command asked for.
+`results.jsonl` is the only record of what is done: one line for each fine-tuning, with a key that
+is a digest of all that decides its score. A fine-tuning whose key is there is not done again, so
+the same command resumes a stopped one, and other options add records.
 """
 
 import shutil
+import statistics
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from benchmarks.finetune.recipe import recommended_settings
 from benchmarks.model_name import pinned
 from benchmarks.report.scores import terminal_lines, write_scores
-from benchmarks.results.predictions import PREDICTIONS, prediction_path
+from benchmarks.results.predictions import write_lines
 from benchmarks.results.results import (
-    JOBS,
-    MODELS,
     RESULTS,
-    TRIALS,
-    UNFINISHED,
+    Result,
+    append_result,
     current_results,
+    percent,
     read_results,
 )
 from benchmarks.results.submission import write_submissions
-from benchmarks.tasks.load import load_tasks
-from electrify.config.run import EvaluationRun, RunConfig
-from electrify.stage.folder import (
-    MANIFEST,
-    Stage,
-    check_files,
-    read_manifest,
-    whole_file,
-    write_json,
+from benchmarks.tasks.labels import Classification
+from benchmarks.tasks.load import TaskData, load_tasks
+from benchmarks.tasks.task import Task
+from benchmarks.training.recipe import (
+    HyperParameters,
+    hyper_parameters,
+    options_for,
+    recommended_settings,
+    seeds_for,
 )
+from benchmarks.training.search import grid
+from electrify.config.evaluate import EvaluateConfig, Role
+from electrify.config.run import EvaluationRun, RunConfig
+from electrify.stage.folder import MANIFEST, PLAN, Stage, digest_of, read_manifest
 from electrify.stage.plan import (
     DEFAULT_MODEL,
     checkpoint_step,
@@ -45,17 +49,32 @@ from electrify.stage.plan import (
     output_dir,
 )
 from electrify.stage.run import run_stage
-from electrify.stage.trackers import TRACKER_FILES, Trackers, require_trackers
+from electrify.stage.trackers import Trackers, require_trackers
+from electrify.storage.files import read_json
+from electrify.system.machine import (
+    describe_precision,
+    remember_peak,
+)
 from electrify.system.outcome import UserError
-from electrify.system.progress import log, stop_on_signal, warn
+from electrify.system.progress import (
+    StopRequest,
+    duration,
+    log,
+    stop_on_signal,
+    warn,
+)
 
-_PROMISE = "finished jobs are kept, a fine-tuning that runs now is resumed where it is"
+if TYPE_CHECKING:  # torch takes seconds: it is imported once names, folders and rows are checked
+    from benchmarks.encoder import ModelSource
+
+_PROMISE = "finished fine-tunings are kept, the one that runs now is done again"
 
 
 def evaluate(
     config: EvaluationRun,
     model: str | None,
-    overwrite: bool,
+    overwrite: bool = False,
+    *,
     weights: Path | None = None,
     step: int | None = None,
     name: str | None = None,
@@ -63,16 +82,15 @@ def evaluate(
 ) -> None:
     """Fine-tune and score `model` (folder or hub name; None: the run's own discriminator).
 
-    `weights` is a folder that stands for `model` where that is none to be read by `transformers`;
-    `step` that of a checkpoint on the way, `name` what the results of `model` are called. Writes
+    `weights` is a `transformers` folder that stands for `model` where that is a checkpoint; `step`
+    is the step of one on the way, `name` what the results of `model` are called. Writes
     `evaluate/results.jsonl` and `evaluate/predictions/`; the records of a finished evaluation stay,
     unless `overwrite`. `probe`, a suite of `PROBES`, is scored in a folder of its own. Raises
     `ValueError` for unknown tasks, missing or malformed data and an unreadable model, before any
-    training, and `Stopped` when asked to stop: finished jobs are kept.
+    training, and `Stopped` when asked to stop: finished fine-tunings are kept.
     """
-    if probe is None:
-        options = config.evaluate.model_copy(update={"suites": config.evaluate.task_suites})
-    else:
+    options = config.evaluate.model_copy(update={"suites": config.evaluate.task_suites})
+    if probe is not None:
         from benchmarks.noise.suites import PROBES, probe_options
 
         options = probe_options(config.evaluate, probe)
@@ -85,103 +103,222 @@ def evaluate(
     tasks, data = load_tasks(options)
     if probe is not None:
         data = {task.name: PROBES[probe].add_rows(task, data[task.name]) for task in tasks}
-    rows = {name: of_task.sha256 for name, of_task in data.items()}
+    rows = {task: of_task.sha256 for task, of_task in data.items()}
     stage = evaluate_stage(config, at, rows, step, name, probe or "evaluate")
-    digests = {name: digest for name, digest in stage.inputs.items() if name != "data"}
-    path = model if model is not None else str(output_dir(config) / DEFAULT_MODEL)
-    if model is not None and not overwrite:
-        _check_encoder(stage, model)
+    if not overwrite:
+        _check_weights(stage)
 
     def work(partial: Path) -> dict[str, int]:
-        # what imports torch, which takes seconds, once names, folders and rows are checked
         from benchmarks.encoder import open_model
-        from benchmarks.finetune.plan import Plan
 
         # of the run's own export its place in the run: predictions are the same wherever that is
-        place = model or DEFAULT_MODEL
+        path = str(weights or model or output_dir(config) / DEFAULT_MODEL)
         try:
-            source = open_model(path if weights is None else str(weights), place, commit)
+            source = open_model(path, model or DEFAULT_MODEL, commit)
             if model is not None and weights is None:  # else the config is the run's own
                 source = replace(source, recommended=recommended_settings(model, options, commit))
-            plan = Plan(options, tasks, source, digests, data)
-            if not overwrite:
-                _carry_over(stage.folder, partial)
-            write_json(partial / JOBS, [job.key for job in plan.jobs])
             about = options.model_dump(mode="json") | {"model": source.name}
             about["name"] = f"{output_dir(config).name}/{stage.folder.name}"
-            trackers = Trackers(partial, options, "evaluate", about)
-            with closing(trackers), stop_on_signal(_PROMISE) as stop:
-                results = plan.run(partial, stop, trackers)
+            with (
+                stop_on_signal(_PROMISE) as stop,
+                closing(Trackers(partial, options, "evaluate", about)) as trackers,
+            ):
+                fine_tune_all(partial, options, tasks, data, source, trackers, stop)
         except ValueError:
-            if not _has_news(partial, stage.folder):  # refused: nothing to resume
+            if (partial / MANIFEST).exists():  # nothing was added to the finished folder
+                partial.replace(stage.folder)
+                (stage.folder / PLAN).unlink(missing_ok=True)
+            elif not (partial / RESULTS).exists():
                 shutil.rmtree(partial)
             raise
-        shutil.rmtree(partial / UNFINISHED, ignore_errors=True)
+        results = current_results(partial)
         write_scores(results, partial)
         if probe is not None:
             PROBES[probe].write_table(partial, tasks, data, results, source, options.data_dirs)
-        elif any(split in task.unlabelled for task in tasks for split in data[task.name].further):
+        else:
             write_submissions(partial)
         num_degenerate = sum(result.degenerate is not None for result in results)
         return {"results": len(results), "degenerate": num_degenerate}
 
     run_stage(stage, work, overwrite)
-    results = current_results(stage.folder)
-    for line in terminal_lines(results, stage.folder):
+    for line in terminal_lines(current_results(stage.folder), stage.folder):
         log(line)
-    lacking = {
-        f"{result.task} {split}": None
-        for result in results
-        for split in data[result.task].further
-        if not prediction_path(stage.folder, result, split).is_file()
-    }
-    if lacking:
-        warn(
-            f"no predictions of {', '.join(lacking)}, whose rows came later: to have them, remove "
-            f"{stage.folder} and evaluate again"
-        )
 
 
-def _check_encoder(stage: Stage, model: str) -> None:
-    """`UserError` where a finished evaluation is of another path and of other weights."""
-    if (stage.folder / MANIFEST).exists():
-        is_same = read_manifest(stage.folder)["inputs"].get("model") == stage.inputs.get("model")
-        paths = {result.model_path for result in current_results(stage.folder)}
-        if paths and model not in paths and not is_same:
+def _check_weights(stage: Stage) -> None:
+    """`UserError` where the folder of scores, finished or in part, is of other weights."""
+    for folder, file in ((stage.folder, MANIFEST), (stage.partial, PLAN)):
+        if not (folder / file).exists():
+            continue
+        made = read_manifest(folder) if file == MANIFEST else read_json(folder / file)
+        kinds = ("export", "model", "checkpoint")
+        if any(made["inputs"].get(kind) != stage.inputs.get(kind) for kind in kinds):
+            paths = {result.model_path for result in current_results(folder)}
             raise UserError(
-                f"{stage.folder} has the scores of {min(paths)}, not of {model}: give this one "
-                "another name (--name) and output_dir, or --overwrite those scores"
+                f"{folder} has the scores of other weights, {min(paths, default='none yet')}: give "
+                "these another name (--name) or output_dir, or --overwrite those scores"
             )
 
 
-def _carry_over(finished: Path, partial: Path) -> None:
-    """Copy records and predictions of a finished evaluation; `ValueError` if one has changed."""
-    if not (finished / MANIFEST).exists() or (partial / RESULTS).exists():
-        return
-    check_files(finished, "evaluate")
-    for folder in (PREDICTIONS, MODELS):
-        if (finished / folder).exists():
-            shutil.copytree(finished / folder, partial / folder, dirs_exist_ok=True)
-    # results last: a job in them is a job that is whole
-    for file in (*TRACKER_FILES, TRIALS, RESULTS):
-        if (finished / file).exists() and not (partial / file).exists():
-            with whole_file(partial / file) as temporary:
-                shutil.copyfile(finished / file, temporary)
+# --- the loop -------------------------------------------------------------------------------------
 
 
-def _has_news(partial: Path, finished: Path) -> bool:
-    """Whether an unfinished evaluation has records that the finished one has not, or a fine-tuning
-    to resume."""
-    if any((partial / UNFINISHED).glob("*.pt")):
-        return True
-    return any(
-        {result.key for result in read_results(partial / file)}
-        - {result.key for result in read_results(finished / file)}
-        for file in (RESULTS, TRIALS)
+def fine_tune_all(
+    folder: Path,
+    options: EvaluateConfig,
+    tasks: Sequence[Task],
+    data: Mapping[str, TaskData],
+    source: "ModelSource",
+    trackers: Trackers,
+    stop: StopRequest,
+) -> None:
+    """Do every fine-tuning whose key `results.jsonl` lacks, and append its record.
+
+    The largest part of a training split goes first, of each part the encoder before its baselines.
+    Raises `Stopped` when asked to stop, and `UserError` for options that do not fit a task or the
+    model, before any training.
+    """
+    from benchmarks.finetune import tokenize
+    from benchmarks.jobs import Job, forecast, run_jobs, search_settings, take_model
+
+    results = {result.key: result for result in read_results(folder / RESULTS)}
+    shown = {result.key for result in current_results(folder)}
+    missing, again = list[Job](), list[Result]()
+    fractions = sorted(set(options.train_fractions), reverse=True)
+    for task in tasks:
+        settings = settings_for(task, options, source)
+        for fraction, role in product(fractions, roles(options, task)):
+            digest = settings_digest(task, data[task.name], settings, role, fraction, options)
+            for seed in seeds_for(task, options):
+                if (key := f"{digest}-{seed}") in results:
+                    again += [results[key]] * (key not in shown)
+                    continue
+                missing.append(Job(task, data[task.name], settings, role, seed, fraction, key))
+    if missing:
+        precision = _precision(results, options)
+        missing = [replace(j, settings=replace(j.settings, precision=precision)) for j in missing]
+    features = {
+        job.task.name: tokenize(
+            job.task, job.data, source, job.settings, seeds_for(job.task, options)
+        )
+        for job in {job.task.name: job for job in missing}.values()
+    }
+    (folder / MANIFEST).unlink(missing_ok=True)  # from here on the folder changes
+    for result in again:  # the last records of a task are those that count
+        append_result(folder / RESULTS, result)
+    if results:
+        log(f"evaluate: {len(results)} fine-tunings are done already, {len(missing)} to do")
+    for line in forecast(missing, features, source, options):
+        log(line)
+    missing = search_settings(missing, list(results.values()), source, options, stop)
+    stems = {result.predictions for result in results.values()}
+    for job, result, lines in run_jobs(missing, features, source, options, stop, folder):
+        if result.predictions in stems:  # of other settings or data
+            result = result.model_copy(update={"predictions": f"{result.predictions}-{job.key}"})
+        take_model(folder, job, result)
+        write_lines(folder, result, lines)
+        append_result(folder / RESULTS, result)  # last: what has a record is whole
+        trackers.log(result.seed, _tracked(result))
+        _log_result(result, job.label(source))
+    trackers.log(len(results) + len(missing), _tracked_means(current_results(folder)))
+
+
+def settings_for(task: Task, options: EvaluateConfig, source: "ModelSource") -> HyperParameters:
+    """`hyper_parameters`, with rows as long as the model takes."""
+    from benchmarks.encoder import fitting_length
+
+    settings = hyper_parameters(task, options, source.config.hidden_size, source.recommended)
+    was_given = "max_sequence_length" in options_for(task, options)
+    length = fitting_length(settings.max_sequence_length, source, was_given)
+    return replace(settings, max_sequence_length=length)
+
+
+def roles(options: EvaluateConfig, task: Task) -> list[Role]:
+    """What is scored of a task: the encoder and its baselines."""
+    names: list[Role] = ["pretrained"]
+    if options.random_init_control:
+        names.append("random-init")
+    wanted = options.random_init_control if options.bag_of_words is None else options.bag_of_words
+    if wanted and isinstance(task, Classification):
+        names.append("bag-of-words")
+    return names
+
+
+def settings_digest(
+    task: Task,
+    data: TaskData,
+    settings: HyperParameters,
+    role: Role,
+    train_fraction: float,
+    options: EvaluateConfig,
+) -> str:
+    """A digest of all that decides a score but the weights, which are one folder's, and the seed.
+    Left out is how many rows are in memory at once."""
+    from benchmarks.training.bag_of_words import GRID  # scikit-learn, whose import takes long
+
+    decides: list[object] = [asdict(settings) | {"micro_batch_size": None}]
+    if grid(options.search, task):
+        decides.append(options.search.model_dump(mode="json") if options.search else None)
+    if role == "bag-of-words":
+        decides = [settings.max_train_examples, settings.selection_fraction, GRID]
+    elif role == "pretrained" and options.keep_models:
+        decides.append("kept")  # one that was done before, and not kept, is done again
+    content = [task.name, task.version, data.sha256, role, train_fraction, decides]
+    return digest_of(content)[:16]
+
+
+def _precision(results: Mapping[str, Result], options: EvaluateConfig) -> str:
+    """`evaluate.precision`; for "auto" that of the records before, else what the device is best
+    at."""
+    from benchmarks.finetune import choose_device, choose_precision
+
+    if options.precision != "auto":
+        return options.precision
+    known = (result.hyper_parameters.get("precision") for result in results.values())
+    device = choose_device(options.device)
+    precision = next(filter(None, known), None) or choose_precision("auto", device)
+    if device.type == "cpu":
+        log(describe_precision("evaluate.precision", precision))
+    return str(precision)
+
+
+# --- what is said of a result ---------------------------------------------------------------------
+
+
+def _log_result(result: Result, label: str) -> None:
+    used, speed = result.hyper_parameters, ""
+    if "num_steps" in used:
+        rate = used["num_steps"] * used["batch_size"] / max(result.train_seconds or 0, 1e-9)
+        speed = f", {rate:,.0f} examples/s in training"
+    log(
+        f"{label}: {result.metric} {percent(result.value)} on {result.examples} rows of "
+        f"{result.split}, {duration(result.seconds)}{speed}"
     )
+    if result.device == "cpu" and result.peak_memory_mb:
+        remember_peak(result.peak_memory_mb)
+    if result.degenerate:
+        warn(f"{label} is degenerate: {result.degenerate}")
+    for note in result.notes:
+        warn(f"{label}: {note}")
 
 
-# Checkpoints of a pretraining.
+def _tracked(result: Result) -> dict[str, float]:
+    """By name: klue-nli/accuracy of the encoder, random-init/klue-nli/accuracy of a baseline."""
+    role = "" if result.role == "pretrained" else f"{result.role}/"
+    part = "" if result.train_fraction == 1.0 else f"train-{result.train_fraction:g}/"
+    return {f"{role}{part}{result.task}/{name}": value for name, value in result.metrics.items()}
+
+
+def _tracked_means(results: Sequence[Result]) -> dict[str, float]:
+    """The same over seeds: mean/klue-nli/accuracy."""
+    values: dict[str, list[float]] = {}
+    for result in results:
+        for name, value in _tracked(result).items():
+            values.setdefault(f"mean/{name}", []).append(value)
+    return {name: statistics.fmean(of_seeds) for name, of_seeds in values.items()}
+
+
+# --- checkpoints of a pretraining -----------------------------------------------------------------
 
 
 def evaluate_checkpoints(
@@ -218,7 +355,7 @@ def evaluate_checkpoints(
     for step in sorted(set(steps) or by_step):
         with tempfile.TemporaryDirectory() as scratch:
             export(by_step[step], Path(scratch))
-            evaluate(config, str(by_step[step]), overwrite, Path(scratch), step)
+            evaluate(config, str(by_step[step]), overwrite, weights=Path(scratch), step=step)
 
 
 def _exported_step(run: Path) -> int | None:

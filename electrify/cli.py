@@ -17,7 +17,7 @@ from typer import Argument, Option
 from electrify import api
 from electrify.system.bundled import config_names, find_bundled
 from electrify.system.machine import num_ranks, prepare_imports, prepare_threads
-from electrify.system.outcome import UsageError, UserError, nearest, status_of
+from electrify.system.outcome import UsageError, nearest, status_of
 from electrify.system.progress import drop_unread, log, setup_logging
 
 if TYPE_CHECKING:
@@ -355,7 +355,7 @@ def evaluate(
             weights = Path(scratch)
             export_checkpoint(checkpoint, weights)
         for probe in suites:
-            evaluate(run, model, overwrite, weights, name=name, probe=probe)
+            evaluate(run, model, overwrite, weights=weights, name=name, probe=probe)
     is_elsewhere = any(word.startswith("output_dir") for word in overrides)
     place = config if config and not is_elsewhere else run.output_dir
     log(f"for a page of these scores: electrify report {place}")
@@ -391,26 +391,6 @@ def _evaluation(
     run = open_run(evaluation_of(name or model, overrides, options))
     check_output(run)
     return run
-
-
-@_verb("rescore out/demo")
-def rescore(run: RunFolder) -> int:
-    """Compute a run's scores again from its predictions."""
-    from benchmarks.results.predictions import rescore
-
-    return rescore(_run_folder(run))
-
-
-@_verb("submit out/en-small")
-def submit(run: RunFolder) -> None:
-    """Write a run's predictions in the formats of GLUE and SQuAD."""
-    from benchmarks.results.submission import write_submissions
-
-    if not write_submissions(_run_folder(run)):
-        raise UserError(
-            f"{run} has nothing to submit: no predictions of GLUE or SQuAD; "
-            "score it with the test files below the data folder"
-        )
 
 
 @_verb("report out/demo")

@@ -3,7 +3,6 @@
 import os
 import shutil
 import sys
-from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +12,6 @@ from electrify.config.fields import PROBE_SUITES
 from electrify.config.load import flatten, load_config, toml_value
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST
-from electrify.stage.plan import DEFAULT_MODEL
 from electrify.stage.remote import is_address
 from electrify.storage.folder import Folder, explained
 from electrify.system.bundled import config_names
@@ -29,14 +27,12 @@ from electrify.system.outcome import first_line
 from electrify.system.progress import duration
 
 if TYPE_CHECKING:
-    from benchmarks.tasks.load import TaskData
+    pass
 
 _SCORES = ("evaluate", *PROBE_SUITES)  # of other encoders in `evaluate-<name>`
 _FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "onnx", *_SCORES)
 # docs/results.md: MB of raw text a CPU second for cleaning, learning pieces at morphemes, encoding
 _CLEAN_RATE, _VOCAB_RATE, _ENCODE_RATE = 3.7, 1.9, 8.0
-_TOKEN_CHARACTERS = 1.8  # characters a token, of Korean; other scripts have more
-_SAMPLE_ROWS = 1000  # whose lengths are measured
 _EXTRAS = ("pipeline", "model", "benchmarks")  # what `electrify run CONFIG` needs
 _DEVICES = {  # FLOP/s in matrix products that small networks reach in fine-tuning, assumed
     "one H200": 5e13,
@@ -107,58 +103,34 @@ def mixture(config: RunConfig) -> list[str]:
 
 
 def evaluation_cost(config: RunConfig) -> list[str]:
-    """Number of fine-tunings and their time: by timed steps of the run's export where it and the
-    rows are here, else by the rows of the tasks.
-
-    Rows on the hub are not read: they count by their official number, at half the longest length.
-    """
+    """Number of fine-tunings and their time, by the official numbers of rows of the tasks, at half
+    the longest length. `evaluate` times steps before it begins."""
     options = config.evaluate
     if not options.has_tasks:
         return []
-    from benchmarks.finetune.recipe import hyper_parameters, seeds_for
-    from benchmarks.finetune.search import combinations, rounds
-    from benchmarks.tasks.load import check_data, hub_paths, load_tasks
+    from benchmarks.tasks.load import check_data, load_tasks
+    from benchmarks.training.recipe import hyper_parameters, seeds_for
+    from benchmarks.training.search import grid
     from model.flops import body_parameters
 
-    export = Path(config.output_dir) / DEFAULT_MODEL
-    data: dict[str, TaskData] = {}
-    tasks = check_data(options)
-    if not hub_paths(options):
-        with suppress(ValueError):  # unreadable files: `evaluate` names what is wrong with them
-            tasks, data = load_tasks(options)
-    if data and export.is_dir():
-        from benchmarks.encoder import open_model
-        from benchmarks.finetune.plan import Plan
-
-        plan = Plan(options, tasks, open_model(str(export)), {}, data)
-        if lines := list(plan.cost(plan.jobs, plan.trials)):
-            return lines
     _, parameters = body_parameters(config.pretrain, config.vocab.size)
+    own = options.model_copy(update={"tasks": (), "suites": ()})
+    data = load_tasks(own)[1] if options.own_tasks else {}
     num_encoders = 1 + options.random_init_control
-    num_fractions = len(set(options.train_fractions))
     num_jobs, flops = 0, 0.0
-    for task in tasks:
+    for task in check_data(options):
         settings = hyper_parameters(task, options, config.pretrain.hidden_size)
-        tried = combinations(options.search, task) if options.search else []
-        fine_tunings = num_fractions * len(seeds_for(task, options))
+        count = len(set(options.train_fractions)) * len(seeds_for(task, options))
+        count = num_encoders * (count + len(grid(options.search, task)))
+        num_predicted = task.num_rows.get(task.reported, 0)
+        num_train = task.num_rows.get("train", 0) or num_predicted
         if task.name in data:
-            train, predicted = data[task.name].train, data[task.name].reported
-            num_train, num_predicted = len(train), len(predicted)
-            lengths = [
-                min(settings.max_sequence_length, sum(map(len, example.texts)) / _TOKEN_CHARACTERS)
-                for example in (train or predicted)[:_SAMPLE_ROWS]
-            ]
-            length = sum(lengths) / max(1, len(lengths))
-        else:
-            num_train = task.num_rows.get("train", 0)
-            num_predicted = task.num_rows.get(task.reported, 0)
-            length = settings.max_sequence_length / 2
-        rows = min(num_train or num_predicted, settings.max_train_examples or num_train)
-        trained = settings.num_steps(rows) * settings.batch_size
-        trials = rounds(tried, settings, rows) if tried else []
-        num_jobs += num_encoders * (fine_tunings + sum(number for number, _ in trials))
-        whole = num_encoders * (fine_tunings + sum(number * share for number, share in trials))
-        flops += whole * length * parameters * (6 * trained + 2 * num_predicted)
+            num_train, num_predicted = len(data[task.name].train), len(data[task.name].reported)
+        most = min(settings.max_train_examples or num_train, options.limit or num_train)
+        trained = settings.num_steps(min(num_train, most)) * settings.batch_size
+        length = settings.max_sequence_length / 2
+        num_jobs += count
+        flops += count * length * parameters * (6 * trained + 2 * num_predicted)
     times = [f"{duration(flops / rate)} ({name}, assumed)" for name, rate in _DEVICES.items()]
     return [f"evaluate: {num_jobs} fine-tunings, about {flops:.3g} FLOPs: {', '.join(times)}"]
 

@@ -135,4 +135,3 @@ def test_the_readmes_commands_and_the_examples_of_help_go_on_with_the_run(
         assert main([words[0], *extra, *words[1:]]) == 0, (words, capsys.readouterr().err)
     assert main(["report", str(demo)]) == 0
     assert (demo / "report.html").exists()
-    assert main(["rescore", str(demo)]) == 0

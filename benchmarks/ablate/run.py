@@ -192,7 +192,7 @@ def execute(grid: Grid, waiting: Sequence[Run], overwrite: bool) -> Iterator[tup
 def start(grid: Grid, run: Run, slot: int, overwrite: bool) -> subprocess.Popen[bytes]:
     """One run at a time shows its progress; several write it to their logs, and each has its part
     of the cores and, where there are several GPUs, one of these."""
-    from benchmarks.finetune.parallel import gpu_of
+    from benchmarks.jobs import gpu_of
 
     log(f"{run.label}: {run.config.pretrain.num_steps:,} steps, {run.config.output_dir}")
     command = [sys.executable, "-m", "electrify", "run", str(grid.base)]

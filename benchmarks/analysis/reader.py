@@ -24,7 +24,7 @@ from benchmarks.encoder import (
     load_network,
     open_model,
 )
-from benchmarks.finetune.finetune import choose_device
+from benchmarks.finetune import choose_device
 from benchmarks.metrics.weighted import Floats
 from benchmarks.model_name import encoder_path
 from electrify.system.outcome import UserError

@@ -17,13 +17,13 @@ from typing import Any
 from jinja2 import Template
 
 from benchmarks.encoder import generator_of
-from benchmarks.finetune.kept import ABOUT, kept_folders, read_kept
 from benchmarks.onnx import export, int8
 from benchmarks.onnx.export import REPLACED, VOCABULARY, Network
 from benchmarks.onnx.int8 import Benchmark, Loss
 from benchmarks.results.results import percent
 from benchmarks.results.table import Table
 from benchmarks.tasks.load import data_dirs, dir_of, load_data
+from benchmarks.training.network import ABOUT, kept_folders, read_kept
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.run import EvaluationRun
 from electrify.stage.folder import MANIFEST, read_manifest, write_json, write_text

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.encoder import ModelSource
-from benchmarks.finetune.kept import Kept
 from benchmarks.onnx.export import VOCABULARY, Row, errors_alone, predict
 from benchmarks.results.predictions import plain, score_lines
 from benchmarks.results.results import percent
 from benchmarks.statistics.uncertainty import Draws, Estimate, difference, resample, resample_scores
 from benchmarks.tasks.labels import MultiLabelClassification, Regression
 from benchmarks.tasks.task import Example
+from benchmarks.training.network import Kept
 
 # Processors with AVX2 or AVX512 but without VNNI add two products of 8 bits in 16, which overflow:
 # with 7-bit weights no sum does.

@@ -12,12 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.finetune.recipe import departures
 from benchmarks.results.results import Result, differing, percent, task_of
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Record, Table
 from benchmarks.statistics.scores import TaskScore, scores_of
 from benchmarks.tasks.load import PART, SPLIT_EVAL
+from benchmarks.training.recipe import departures
 from electrify.config.evaluate import SearchOptions
 from electrify.page.page import Page
 from electrify.storage.files import read_json, read_toml

@@ -1,28 +1,22 @@
 """Scores as records: one JSON line each, appended, read back, summed up over seeds."""
 
-import hashlib
 import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
 from benchmarks.tasks.own import task_of_record
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Task, titled
 from electrify.config.evaluate import Role
-from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 
-_CHECKSUM = b',"sha256":"'  # stands last in a line
 RESULTS = "results.jsonl"  # in a folder of results
-TRIALS = "search.jsonl"  # beside them: a record a trial of a search
 MODELS = "models"  # folder of fine-tuned networks that are kept
-UNFINISHED = "unfinished"  # folder of fine-tunings that were stopped
-JOBS = "jobs.json"  # keys of the records that the last command asked for
 # what scores stand beside, in every table, by role
 BASELINES = {"random-init": "random initialisation", "bag-of-words": "TF-IDF"}
 
@@ -35,10 +29,10 @@ Score = Annotated[float, BeforeValidator(lambda value: math.nan if value is None
 class Result(BaseModel):
     """One fine-tuned model's score, with everything that makes two scores comparable."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)  # a folder may be of another version
 
-    key: str = ""  # digest of task, version, weights, data, hyper-parameters, part and seed
-    predictions: str = ""  # name of its file; empty: the slot's
+    key: str = ""  # digest of task, version, data, hyper-parameters and part; "-" and the seed
+    predictions: str = ""  # its file below predictions/, without suffix; never empty once read
     suite: str
     task: str
     task_version: str
@@ -90,11 +84,23 @@ class Result(BaseModel):
     def title(self) -> str:
         return titled(self.task, str((self.own_task or {}).get("note", "")))
 
+    @model_validator(mode="after")
+    def _name_predictions(self) -> Self:
+        if not self.predictions:
+            part = "" if self.train_fraction == 1.0 else f"train-{self.train_fraction:g}/"
+            name = f"{self.task}/{part}{self.role}-{self.seed}"
+            object.__setattr__(self, "predictions", name)
+        return self
+
     @property
-    def slot(self) -> str:
-        """What tells a record from the others of one evaluation, as a path without suffix."""
-        part = "" if self.train_fraction == 1.0 else f"train-{self.train_fraction:g}/"
-        return f"{self.task}/{part}{self.role}-{self.seed}"
+    def scored(self) -> tuple[str, str, float]:
+        """Task, role and fraction of the training split: what seeds are averaged over."""
+        return self.task, self.role, self.train_fraction
+
+    @property
+    def settings_digest(self) -> str:
+        """The key without the seed; empty where the record is of an earlier version."""
+        return self.key.rpartition("-")[0]
 
     @property
     def encoder(self) -> str:
@@ -132,13 +138,11 @@ def differing(result: Result, other: Result) -> str:
 
 
 def append_result(path: Path, result: Result) -> None:
-    """Add one line, with a checksum of its own, and flush it to disk, after dropping what a kill
-    left of a line before."""
-    record = result.model_dump_json().encode()
+    """Add one line and flush it to disk, after dropping what a kill left of a line before."""
     with path.open("a+b") as file:
         file.seek(0)
         file.truncate(file.read().rfind(b"\n") + 1)
-        file.write(record[:-1] + _CHECKSUM + _checksum(record) + b'"}\n')
+        file.write(result.model_dump_json().encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
 
@@ -146,8 +150,7 @@ def append_result(path: Path, result: Result) -> None:
 def read_results(path: Path) -> list[Result]:
     """Every whole record; a last line without its end is left out with a warning.
 
-    No file reads as no records. Raises `ValueError` for any other line that is no record, or not
-    the one that was written.
+    No file reads as no records. Raises `UserError` for any other line that is no record.
     """
     content = path.read_bytes() if path.exists() else b""
     *lines, torn = content.split(b"\n")
@@ -156,24 +159,30 @@ def read_results(path: Path) -> list[Result]:
     results = []
     for number, line in enumerate(lines, start=1):
         try:
-            results.append(Result.model_validate_json(_checked(line)))
-        except ValueError as error:
-            what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+            results.append(Result.model_validate_json(line))
+        except ValidationError as error:
             raise UserError(
-                f"{path} line {number} is no result record ({what}); "
+                f"{path} line {number} is no result record ({error.errors()[0]['msg']}); "
                 "give the line as `evaluate` wrote it, or remove it to have its job done again"
             ) from None
     return results
 
 
 def current_results(folder: Path) -> list[Result]:
-    """The records that the last `evaluate` asked for, as far as they are there, in its order; of
-    older folders all."""
+    """The records that count: of each task, role and part of the training split those with the
+    settings and data of the last record, each seed once.
+
+    Task by task as they first appear, the largest part of a training split first, then by role and
+    seed.
+    """
     results = read_results(folder / RESULTS)
-    if not (folder / JOBS).exists():
-        return results
-    by_key = {result.key: result for result in results}
-    return [by_key[key] for key in read_json(folder / JOBS) if key in by_key]
+    latest = {r.scored: r.settings_digest for r in results}
+    seeds = {(r.scored, r.seed): r for r in results if r.settings_digest == latest[r.scored]}
+    tasks, roles = list(dict.fromkeys(r.task for r in results)), ["pretrained", *BASELINES]
+    return sorted(
+        seeds.values(),
+        key=lambda r: (tasks.index(r.task), -r.train_fraction, roles.index(r.role), r.seed),
+    )
 
 
 def evaluation_folders(place: Path) -> list[Path]:
@@ -186,19 +195,6 @@ def evaluation_folders(place: Path) -> list[Path]:
             "out/demo, or one of its evaluate folders"
         )
     return folders
-
-
-def _checked(line: bytes) -> bytes:
-    """The record of a line; `ValueError` if its checksum, where it has one, is another."""
-    body, mark, end = line.rpartition(_CHECKSUM)
-    record = body + b"}" if mark else line
-    if mark and end != _checksum(record) + b'"}':
-        raise UserError("its checksum differs")
-    return record
-
-
-def _checksum(record: bytes) -> bytes:
-    return hashlib.sha256(record).hexdigest().encode()
 
 
 def largest_part(results: Iterable[Result]) -> list[Result]:

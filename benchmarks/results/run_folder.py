@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.results.results import (
-    JOBS,
     RESULTS,
     Result,
     current_results,
@@ -103,8 +102,7 @@ def read_run(folder: Path) -> RunFolder:
     for stage, place in present.items():
         if not stage.startswith("evaluate"):
             continue
-        for name in (RESULTS, JOBS):
-            _sound(place, name)
+        sound_file(place, RESULTS)
         records = current_results(place)
         headline = tuple(largest_part(records))
         if match := re.fullmatch(r"evaluate-checkpoint-(\d+)", stage):
@@ -126,7 +124,7 @@ def read_run(folder: Path) -> RunFolder:
         checkpoint_evaluations=dict(sorted(checkpoint_evaluations.items())),
         low_shot=low_shot,
         probes={
-            stage: _sound(place, f"{stage.partition('-')[0]}.csv").parent
+            stage: sound_file(place, f"{stage.partition('-')[0]}.csv").parent
             for stage, place in present.items()
             if stage.startswith(PROBE_SUITES) and stage not in unfinished
         },
@@ -163,7 +161,7 @@ def read_scores(place: Path) -> RunFolder | None:
     return run if any(run.evaluations.values()) else None
 
 
-def _sound(place: Path, name: str) -> Path:
+def sound_file(place: Path, name: str) -> Path:
     """A file of a stage; `ValueError` if, in a finished one, it is not as it was written."""
     path = place / name
     if (place / MANIFEST).exists() and path.is_file():
@@ -178,7 +176,7 @@ def _sound(place: Path, name: str) -> Path:
 
 def _object(place: Path | None, name: str) -> Json:
     """A JSON file of a stage or of figures beside the scores; empty if it is not there."""
-    if place is None or not (path := _sound(place, name)).is_file():
+    if place is None or not (path := sound_file(place, name)).is_file():
         return {}
     try:
         value = read_json(path)
@@ -191,7 +189,7 @@ def _object(place: Path | None, name: str) -> Json:
 
 def _records(place: Path | None, name: str) -> Iterator[Json]:
     """JSON objects, one a line; the last line of a partial stage may be cut off by a kill."""
-    if place is None or not (path := _sound(place, name)).is_file():
+    if place is None or not (path := sound_file(place, name)).is_file():
         return
     lines = path.read_bytes().splitlines()
     for number, line in enumerate(lines, start=1):

@@ -1,20 +1,14 @@
-"""Predictions in the forms that others read: GLUE's leaderboard, SQuAD's scripts.
+"""Predictions in the form of GLUE's leaderboard, from the lines of predictions alone."""
 
-Both are made from the lines of predictions alone.
-"""
-
-import json
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.results.predictions import lines_of_result
-from benchmarks.results.results import Result, current_results, evaluation_folders, largest_part
+from benchmarks.results.results import current_results, largest_part
 from benchmarks.tasks.labels import Regression
 from benchmarks.tasks.registry import TASKS
-from benchmarks.tasks.spans import Scorer, Spans
 from benchmarks.tasks.task import Line, Task
-from electrify.stage.folder import write_text
 from electrify.storage.files import read_toml
 from electrify.system.progress import log, warn
 
@@ -23,56 +17,27 @@ _GLUE_FILES = read_toml(Path(__file__).with_suffix(".toml"))["glue"]
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same predictions are the same bytes
 
 
-def write_submissions(place: Path) -> list[Path]:
-    """Write `submission/pretrained-<seed>/` into each folder of results; what was written. Raises
-    `ValueError` for a folder without results, and for damaged predictions."""
-    written: list[Path] = []
-    for folder in evaluation_folders(place):
-        by_seed: dict[int, list[Result]] = {}
-        for result in largest_part(current_results(folder)):
-            if result.task in TASKS and result.role == "pretrained":
-                by_seed.setdefault(result.seed, []).append(result)
-        for seed, results in by_seed.items():
-            written += _write_run(folder, folder / FOLDER / f"pretrained-{seed}", results)
+def write_submissions(folder: Path) -> list[Path]:
+    """Write `submission/pretrained-<seed>/glue.zip` into a folder of results, of its tasks of GLUE
+    with unlabelled splits; what was written."""
+    by_seed: dict[int, dict[tuple[str, str], list[Line]]] = {}
+    for result in largest_part(current_results(folder)):
+        task = TASKS.get(result.task)
+        if result.role != "pretrained" or task is None or task.suite != "glue":
+            continue
+        for split in task.unlabelled:
+            lines = lines_of_result(folder, result, split)
+            if lines and all(line["prediction"] is not None for line in lines):
+                by_seed.setdefault(result.seed, {})[task.name, split] = lines
+            elif lines:
+                warn(f"{task.name} {split}: its training failed, so nothing is written")
+    written = [
+        write_glue_zip(folder / FOLDER / f"pretrained-{seed}" / "glue.zip", lines)
+        for seed, lines in by_seed.items()
+    ]
     for path in written:
         log(f"wrote {path}")
     return written
-
-
-def _write_run(folder: Path, target: Path, results: Sequence[Result]) -> list[Path]:
-    written: list[Path] = []
-    glue: dict[tuple[str, str], list[Line]] = {}
-    for result in results:
-        task = TASKS[result.task]
-        for split in (result.split, *task.also_reported, *task.unlabelled):
-            lines = lines_of_result(folder, result, split)
-            if lines is None:
-                continue
-            if any(line["prediction"] is None for line in lines):
-                warn(f"{task.name} {split}: its training failed, so nothing is written")
-            elif isinstance(task, Spans):
-                written += _write_squad(lines, target / f"{task.name}.{split}", task.scorer)
-            elif task.suite == "glue" and split in task.unlabelled:
-                glue[task.name, split] = lines
-    if glue:
-        written.append(write_glue_zip(target / "glue.zip", glue))
-    return written
-
-
-def _write_squad(lines: Sequence[Line], folder: Path, scorer: Scorer) -> list[Path]:
-    """Write `predictions.json` by question id, "" where there is no answer; give the paths.
-
-    For SQuAD 2.0 the predictions are texts throughout and `null_odds.json` stands beside them:
-    `--na-prob-file null_odds.json --na-prob-thresh T`.
-    """
-    fields = {"predictions.json": "prediction"}
-    if scorer == "squad-2.0":
-        fields = {"predictions.json": "answer", "null_odds.json": "null_odds"}
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, key in fields.items():
-        content = {line["id"]: line[key] for line in lines}
-        write_text(folder / name, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
-    return [folder / name for name in fields]
 
 
 def write_glue_zip(path: Path, lines: Mapping[tuple[str, str], Sequence[Line]]) -> Path:

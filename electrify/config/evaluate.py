@@ -77,19 +77,16 @@ _NOT_RECOMMENDED = ("seeds", "max_sequence_length", "max_train_examples", "micro
 
 
 class SearchOptions(Section):
-    """Lists of values to try on a part of the training examples. Every combination is a trial; the
-    best of them are tried longer. The encoder and the random initialisation each take their best.
-    """
+    """Lists of values to try. Every combination learns from a part of the training examples and is
+    scored on the rest. The encoder and the random initialisation each take their best."""
 
     learning_rate: tuple[_Positive, ...] = ()
     num_epochs: tuple[_Positive, ...] = ()
     layer_lr_decay: tuple[_Fraction, ...] = ()
     dropout: tuple[Fraction, ...] = ()
     pooling: tuple[Literal["cls", "mean", "parts"], ...] = ()
-    num_trials: Count | None = None
-    """Number of combinations, drawn at random. Left out: all."""
     held_out_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.2
-    """Fraction of the training examples that trials are scored on."""
+    """Fraction of the training examples that combinations are scored on."""
 
     @property
     def values(self) -> dict[str, tuple[Any, ...]]:

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from electrify.stage.folder import (
+    MANIFEST,
+    PLAN,
     Stage,
+    canonical,
     check_files,
     finish_partial,
     is_whole,
@@ -19,6 +22,7 @@ from electrify.stage.folder import (
     put_in_place,
     recover,
     stage_lock,
+    write_json,
 )
 from electrify.stage.remote import claim, is_sent, push, take_over, withdraw
 from electrify.system.outcome import NO_ROOM, UserError
@@ -51,6 +55,8 @@ def run_stage(
             for verb, folder in stage.reads.items():
                 check_files(folder, verb)
             if not is_whole(stage):
+                if stage.keyed and not overwrite:
+                    _reopen(stage)
                 open_partial(stage, overwrite)
                 claim(stage, overwrite)
                 start = time.monotonic()
@@ -62,6 +68,14 @@ def run_stage(
             log(f"{stage.name}: finished {stage.folder}")
         push(stage.folder)
     return not is_done
+
+
+def _reopen(stage: Stage) -> None:
+    """Let a finished folder be the partial one, for further records. A kill leaves either."""
+    if (stage.folder / MANIFEST).exists() and not stage.partial.exists():
+        write_json(stage.folder / PLAN, canonical(stage.plan))
+        withdraw(stage.folder)
+        stage.folder.replace(stage.partial)
 
 
 @contextmanager

@@ -21,9 +21,9 @@ from transformers import (
 )
 
 from benchmarks.encoder import ModelSource, open_model
-from benchmarks.finetune.recipe import HyperParameters, hyper_parameters
 from benchmarks.results.predictions import plain, prediction_path, write_predictions
 from benchmarks.results.results import Result
+from benchmarks.training.recipe import HyperParameters, hyper_parameters
 from electrify.config.load import parse_config
 from electrify.config.run import RunConfig
 from electrify.page.page import Page

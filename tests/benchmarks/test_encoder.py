@@ -26,8 +26,8 @@ from benchmarks.encoder import (
     with_added_tokens,
 )
 from benchmarks.evaluate import evaluate
-from benchmarks.finetune.optim import learning_rate_scales
 from benchmarks.results.results import read_results
+from benchmarks.training.trainer import learning_rate_scales
 from tests.benchmarks.conftest import SIZES, save_network
 
 BASE = {"vocab_size": 18, "pad_token_id": 0, **SIZES}

@@ -1,4 +1,4 @@
-"""Jobs are done once, whatever stops them and whatever else is asked for between."""
+"""Fine-tunings are done once, whatever stops them and whatever else is asked for between."""
 
 import json
 import os
@@ -11,59 +11,46 @@ from types import SimpleNamespace
 
 import pytest
 
-import benchmarks.finetune.jobs
-from benchmarks.encoder import open_model
+import benchmarks.jobs
 from benchmarks.evaluate import evaluate
-from benchmarks.finetune import plan
-from benchmarks.finetune.jobs import plan_jobs
 from benchmarks.report.report import read_runs, report
-from benchmarks.results.predictions import read_predictions, rescore
-from benchmarks.results.results import (
-    MEASURED,
-    RESULTS,
-    TRIALS,
-    current_results,
-    read_results,
-)
-from benchmarks.results.submission import write_submissions
-from benchmarks.tasks.load import TaskData
-from benchmarks.tasks.registry import resolve_tasks
-from electrify.overview import evaluation_cost
+from benchmarks.results.predictions import lines_of_result, read_predictions
+from benchmarks.results.results import MEASURED, append_result, current_results, read_results
 from electrify.system.progress import Stopped
-from tests.benchmarks.conftest import folder_of, topic_rows
+from tests.benchmarks.conftest import folder_of, make_result, topic_rows
 from tests.benchmarks.records import MNLI, write
 
 
 @pytest.fixture
 def started(monkeypatch):
-    """Tasks, variants and seeds of jobs in the order they were started."""
+    """Tasks, roles and seeds of fine-tunings in the order they were started."""
     seen = []
-    real = benchmarks.finetune.jobs.finetune
+    real = benchmarks.jobs.finetune
 
-    def finetune(features, model, variant, seed, *rest):
-        seen.append((features.task.name, variant, seed))
-        return real(features, model, variant, seed, *rest)
+    def finetune(features, *arguments, **options):
+        seen.append((features.task.name, options["role"], options["seed"]))
+        return real(features, *arguments, **options)
 
-    monkeypatch.setattr(benchmarks.finetune.jobs, "finetune", finetune)
+    monkeypatch.setattr(benchmarks.jobs, "finetune", finetune)
     return seen
 
 
 @pytest.fixture
 def stopping(monkeypatch):
-    """Runs `work`, which is sent SIGTERM at the start of its n-th job."""
+    """Runs `work`, which is sent SIGTERM at the start of its n-th fine-tuning."""
 
     def run(number, work, of="finetune"):
-        real, count = getattr(benchmarks.finetune.jobs, of), []
+        real, count = getattr(benchmarks.jobs, of), []
 
-        def finetune(*arguments):
+        def finetune(*arguments, **options):
             count.append(1)
             if len(count) == number:
                 os.kill(os.getpid(), signal.SIGTERM)
-            return real(*arguments)
+            return real(*arguments, **options)
 
         with monkeypatch.context() as patch:
-            patch.setattr(benchmarks.finetune.jobs, of, finetune)
-            with pytest.raises(Stopped, match="jobs are saved"):
+            patch.setattr(benchmarks.jobs, of, finetune)
+            with pytest.raises(Stopped, match="are saved"):
                 work()
 
     return run
@@ -81,11 +68,11 @@ def files_of(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_writes_a_record_and_predictions_for_every_job(
+def test_writes_a_record_and_predictions_for_every_seed(
     make_config, model_folder, started, tmp_path
 ):
     config = make_config(seeds=[0, 1], random_init_control=True, num_epochs=2)
-    evaluate(config, str(model_folder), overwrite=False, name="mine")
+    evaluate(config, str(model_folder), name="mine")
     jobs = [("pretrained", 0), ("pretrained", 1), ("random-init", 0), ("random-init", 1)]
     assert [job[1:] for job in started] == jobs
     folder = folder_of(config)
@@ -104,57 +91,40 @@ def test_writes_a_record_and_predictions_for_every_job(
         assert all(len(row["probabilities"]) == 7 for row in rows)
     other = tmp_path / "moved"
     for path in (model_folder, shutil.copytree(model_folder, other)):
-        evaluate(config, str(path), overwrite=False, name="mine")
+        evaluate(config, str(path), name="mine")
     assert len(started) == 4  # done already
     (other / "more.json").write_text("{}")
-    with pytest.raises(ValueError, match=f"has the scores of {model_folder}, not of {other}"):
-        evaluate(config, str(other), overwrite=False, name="mine")
+    with pytest.raises(ValueError, match=f"has the scores of other weights, {model_folder}"):
+        evaluate(config, str(other), name="mine")
 
 
 def test_a_bag_of_words_learns_from_the_rows_of_the_encoder(make_config, model_folder, stopping):
-    """Seed by seed; one that is stopped is kept. The evaluation of other weights of the same shape
-    finds the same records of it and of the untrained twin."""
+    """Seed by seed; one that is stopped is kept."""
     options = {"seeds": [0, 1], "num_epochs": 1, "max_train_examples": 30}
     config = make_config(bag_of_words=True, train_fractions=[0.5, 1.0], **options)
-    stopping(1, lambda: evaluate(config, str(model_folder), False), "score_bag_of_words")
+    stopping(1, lambda: evaluate(config, str(model_folder)), "fit_bag_of_words")
     stopped = read_results(folder_of(config) / "results.jsonl")
     assert [(r.role, r.seed) for r in stopped[2:]] == [("bag-of-words", 0)]
-    evaluate(config, str(model_folder), overwrite=False)
-    folder = folder_of(config)
-    results = read_results(folder / "results.jsonl")
-    floor, encoder = (
-        {(r.train_fraction, r.seed): r for r in results if r.role == model}
-        for model in ("bag-of-words", "pretrained")
+    evaluate(config, str(model_folder))
+    results = read_results(folder_of(config) / "results.jsonl")
+    words, encoder = (
+        {(r.train_fraction, r.seed): r for r in results if r.role == role}
+        for role in ("bag-of-words", "pretrained")
     )
-    assert floor.keys() == encoder.keys() == {(f, s) for f in (0.5, 1.0) for s in (0, 1)}
-    for key, record in floor.items():
+    assert words.keys() == encoder.keys() == {(f, s) for f in (0.5, 1.0) for s in (0, 1)}
+    for key, record in words.items():
         assert record.num_train_examples == encoder[key].num_train_examples
         assert record.encoder == "TF-IDF"
         assert record.value > 0.5  # its words decide
-    tasks = resolve_tasks([], ["klue-ynat", "klue-ner"])
-    source = open_model(str(model_folder))
-    keys, random = {}, {}
-    both = config.evaluate.model_copy(update={"random_init_control": True})
-    data = {task.name: TaskData((), (), "dev", {}) for task in tasks}
-    for weights in ("a", "b"):
-        jobs = plan_jobs(both, tasks, source, {"export": weights}, data)
-        keys[weights] = {job.key for job in jobs if job.role == "bag-of-words"}
-        random[weights] = {job.key for job in jobs if job.role == "random-init"}
-        assert not random[weights] & {job.key for job in jobs if job.role == "pretrained"}
-        assert {job.task.name for job in jobs if job.role == "bag-of-words"} == {"klue-ynat"}
-    assert keys["a"] == keys["b"]
-    assert len(keys["a"]) == 4
-    assert random["a"] == random["b"]
-    assert len(random["a"]) == 8
 
 
 def test_auto_is_settled_once_for_an_evaluation(make_config, model_folder, monkeypatch):
-    """Its later jobs are computed as the first ones, wherever it is continued."""
+    """Its later fine-tunings are computed as the first ones, wherever it is continued."""
     for seeds, flag in (([0], "amx_bf16"), ([0, 1], None)):
         monkeypatch.setattr("electrify.system.machine.bf16_flag", lambda flag=flag: flag)
         config = make_config(seeds=seeds, num_epochs=1)
         assert config.evaluate.precision == "auto"
-        evaluate(config, str(model_folder), overwrite=False)
+        evaluate(config, str(model_folder))
     results = read_results(folder_of(config) / "results.jsonl")
     assert {r.seed: r.hyper_parameters["precision"] for r in results} == {0: "bf16", 1: "bf16"}
 
@@ -179,7 +149,7 @@ def write_rows(folder: Path) -> None:
         write(folder / f"naver-ner/{split}.tsv", "\n".join(ner))
 
 
-def test_several_sorts_of_tasks_stopped_after_each_job_end_alike(
+def test_several_sorts_of_tasks_stopped_after_each_end_alike(
     make_config, model_folder, started, stopping, tmp_path
 ):
     write_rows(tmp_path / "data")
@@ -189,18 +159,17 @@ def test_several_sorts_of_tasks_stopped_after_each_job_end_alike(
         num_epochs=2,
         max_sequence_length=8,
     )
-    evaluate(config, str(model_folder), overwrite=False)
+    evaluate(config, str(model_folder))
     whole = folder_of(config)
     stopped = config.model_copy(update={"output_dir": str(tmp_path / "stopped")})
     for _ in range(2):
-        stopping(2, lambda: evaluate(stopped, str(model_folder), overwrite=False))
+        stopping(2, lambda: evaluate(stopped, str(model_folder)))
     path = folder_of(stopped) / "results.jsonl"
     path.write_bytes(path.read_bytes() + b'{"suite": "kl')  # as a kill may leave it
-    evaluate(stopped, str(model_folder), overwrite=False)
+    evaluate(stopped, str(model_folder))
     assert len(started) == 3 + 5  # two of the five were stopped
     assert timeless(folder_of(stopped)) == timeless(whole)
-    found = files_of(folder_of(stopped))
-    assert found == files_of(whole)
+    assert files_of(folder_of(stopped)) == files_of(whole)
     # from the official files to the zip: AX and both sets of MNLI by one model
     mnli = current_results(folder_of(stopped))[0].metrics
     assert set(mnli) == {"accuracy", "dev_mismatched_accuracy"}
@@ -210,7 +179,6 @@ def test_several_sorts_of_tasks_stopped_after_each_job_end_alike(
         first, *rows = archive.read("AX.tsv").decode().splitlines()
     assert (first, len(rows)) == ("index\tprediction", 25)
     assert {row.split("\t")[1] for row in rows} <= set(MNLI.labels)
-    assert rescore(folder_of(stopped)) == 0
     path = folder_of(stopped) / "predictions/glue-mnli/pretrained-0.ax.jsonl"
     assert [line["gold"] for line in read_predictions(path)[1]] == [None] * 25
 
@@ -233,135 +201,140 @@ def test_records_of_other_options_stay_and_count_for_what_asks_for_them(
         work()
         return {r.seed: r.value for r in current_results(folder_of(config))}
 
-    run(seeds=[0, 1])
+    first = run(seeds=[0, 1])
     folder = folder_of(make_config())
-    before = files_of(folder), timeless(folder)
+    before = files_of(folder)
     other = {"seeds": [0, 1, 2], "learning_rate": 3e-3}
+    with pytest.raises(ValueError, match="positions"):  # refused: the finished one is as before
+        run(seeds=[0], max_sequence_length=99)
+    assert files_of(folder) == before
     run(stop_at=2, **other)
-    assert (files_of(folder), timeless(folder)) == before  # the finished one while others run
+    partial = folder_of(make_config())
+    assert len(read_results(partial / "results.jsonl")) == 3
+    assert before.items() - {("scores.csv", before["scores.csv"])} <= files_of(partial).items()
     found = run(**other)
     assert [seed for _, _, seed in started] == [1, 2]
     assert found.keys() == {0, 1, 2}
     assert {r.hyper_parameters["learning_rate"] for r in current_results(folder)} == {3e-3}
     assert len(read_results(folder / "results.jsonl")) == 5
-    kept = {name: content for name, content in before[0].items() if "/" in name}  # predictions
-    assert kept.items() <= files_of(folder).items()
-    assert rescore(folder) == 0
     assert "3 seeds" in report(read_runs([folder.parent])).with_suffix(".md").read_text()
-    run(seeds=[1])  # of those before
+    for result in read_results(folder / "results.jsonl"):  # each has predictions of its own
+        lines = lines_of_result(folder, result)
+        right = sum(line["gold"] == line["prediction"] for line in lines) / len(lines)
+        assert right == pytest.approx(result.metrics["accuracy"])
+    assert run(seeds=[0, 1]) == first  # those before, which count again
     assert not started
-    assert timeless(folder) == before[1][1:]
     dev = data / "ynat" / "ynat-v1.1_dev.json"
     dev.write_text(dev.read_text(encoding="utf-8").replace("오늘", "내일"), encoding="utf-8")
-    run(seeds=[1])  # of other rows
+    assert run(seeds=[1]).keys() == {1}  # of other rows
     assert len(started) == 1
     run(seeds=[0], learning_rate=1e-3, overwrite=True)
     assert len(read_results(folder / "results.jsonl")) == 1
     (path,) = (folder / "predictions").rglob("*.jsonl")
     path.write_bytes(path.read_bytes()[:-2])
     with pytest.raises(ValueError, match="has changed since it was made"):
-        run(seeds=[0, 1])
-    assert not folder.with_name(f"{folder.name}.partial").exists()
+        report(read_runs([folder.parent]))
 
 
-def test_a_kill_while_records_are_carried_over_loses_none(
-    make_config, model_folder, started, monkeypatch
+def test_the_best_of_a_search_counts_and_is_found_once(
+    make_config, model_folder, started, stopping
 ):
-    """Between the records of trials and those of jobs."""
-    options = {"num_epochs": 1, "search": {"learning_rate": [5e-3]}}
-    evaluate(make_config(**options), str(model_folder), overwrite=False)
-    copied, copy = [], shutil.copyfile
-
-    def copyfile(*arguments, **options):
-        if Path(arguments[0]).name in (RESULTS, TRIALS):
-            copied.append(arguments)
-            if len(copied) == 2:
-                raise KeyboardInterrupt
-        return copy(*arguments, **options)
-
-    more = make_config(**options, seeds=[0, 1])
-    with monkeypatch.context() as patch:
-        patch.setattr("benchmarks.evaluate.shutil.copyfile", copyfile)
-        with pytest.raises(KeyboardInterrupt):
-            evaluate(more, str(model_folder), overwrite=False)
+    """More seeds take what the first ones have chosen, on rows that are not reported."""
+    options = {"num_epochs": 4, "search": {"learning_rate": [1e-7, 5e-3]}}
+    options |= {"random_init_control": True}
+    stopping(3, lambda: evaluate(make_config(**options), str(model_folder)))
     started.clear()
-    evaluate(more, str(model_folder), overwrite=False)
-    assert [seed for _, _, seed in started] == [1]
+    evaluate(make_config(**options), str(model_folder))
+    assert len(started) == 4 + 2  # trials of both roles, which a stop has lost
+    evaluate(make_config(**options, seeds=[0, 1]), str(model_folder))
+    assert len(started) == 6 + 2
+    for result in current_results(folder_of(make_config())):
+        assert result.hyper_parameters["learning_rate"] == 5e-3
+        assert result.search["chosen"] == {"learning_rate": 5e-3}
+        assert result.search["num_trials"] == 2
+        assert result.num_train_examples == 140
+        assert 0 < result.search["num_held_out"] < 140
 
 
-def test_a_degenerate_job_stays_in_the_results(make_config, model_folder):
+def test_processes_give_the_scores_of_one(make_config, model_folder, tmp_path):
+    options = {"seeds": [0, 1, 2], "num_epochs": 2, "keep_models": True}
+    evaluate(make_config(**options), str(model_folder))
+    one = folder_of(make_config())
+    config = make_config(**options, num_processes=2)
+    config = config.model_copy(update={"output_dir": str(tmp_path / "other")})
+    evaluate(config, str(model_folder))
+    found, expected = (current_results(folder) for folder in (folder_of(config), one))
+    assert [(r.key, r.metrics) for r in found] == [(r.key, r.metrics) for r in expected]
+    assert files_of(folder_of(config)) == files_of(one)
+    assert len(list((one / "models" / "klue-ynat").iterdir())) == 3
+
+
+def test_a_degenerate_fine_tuning_stays_in_the_results(make_config, model_folder):
     config = make_config(
         learning_rate=1e30, warmup_fraction=0.0, num_epochs=1, keep_models=True
     )  # there is no network to keep
-    evaluate(config, str(model_folder), overwrite=False)
+    evaluate(config, str(model_folder))
     folder = folder_of(config)
-    assert rescore(folder) == 0
-    assert write_submissions(folder) == []
     record = json.loads((folder / "results.jsonl").read_text())
     assert record["value"] is None
     assert record["degenerate"].startswith("loss is nan")
     _, [line, *_] = read_predictions(folder / "predictions/klue-ynat/pretrained-0.jsonl")
     assert (line["prediction"], line["probabilities"]) == (None, None)
     assert json.loads((folder / "manifest.json").read_text())["counts"]["degenerate"] == 1
+    assert not (folder / "models").exists()
 
 
-def test_a_task_of_ones_own_is_scored_kept_and_reported_as_others(
-    make_config, model_folder, started, tmp_path, monkeypatch
+def test_a_task_of_ones_own_is_scored_and_reported_as_others(
+    make_config, model_folder, started, tmp_path
 ):
-    """The searched rates are its own; other data of the same name are other jobs."""
+    """Other data of the same name are other fine-tunings."""
     rows = [f"{row['title']} {n},{row['label']}" for n, row in enumerate(topic_rows(60, "own"))]
     file = tmp_path / "topics.csv"
     file.write_text("\n".join(["headline,topic", *rows]), encoding="utf-8")
     options = {"num_epochs": 1, "min_steps": 1, "tasks": []}
     options["own_tasks"] = [{"train": str(file)}]
-    config = make_config(
-        bag_of_words=True, search={"learning_rate": [1e-3, 5e-3]}, data_dir=None, **options
-    )
-    evaluate(config, str(model_folder), overwrite=False)
-    assert started == [("topics", "pretrained", 0)] * 3
-    evaluate(config, str(model_folder), overwrite=False)
-    assert len(started) == 3
+    config = make_config(bag_of_words=True, data_dir=None, **options)
+    evaluate(config, str(model_folder))
+    evaluate(config, str(model_folder))
+    assert started == [("topics", "pretrained", 0)]
     folder = folder_of(config)
     records = read_results(folder / "results.jsonl")
     assert [(r.suite, r.task, r.split, r.metric) for r in records] == [
         ("own", "topics", "train-split-eval", "accuracy")
     ] * 2
-    assert rescore(folder) == 0
     report(
         read_runs([Path(config.output_dir)]),
         tmp_path / "page",
         data_dirs=[tmp_path],
         baseline="random-init",
     )
-    page = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
-    assert "topics" in page
-    assert "<dt>headline</dt>" in page  # a text is quoted
+    assert "topics" in (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
     file.write_text("\n".join(["headline,topic", *rows, "새 축구,스포츠"]), encoding="utf-8")
-    evaluate(config, str(model_folder), overwrite=True)
-    assert len(started) == 6
+    evaluate(config, str(model_folder))
+    assert len(started) == 2
 
 
 def test_the_cost_is_said_before_the_first_step(make_config, model_folder, caplog, monkeypatch):
-    """By validate too, once the run has an export; of what is done, or is little, nothing is
-    said."""
-    config = make_config(seeds=[0, 1], num_epochs=1, search={"learning_rate": [1e-3, 5e-3]})
-    shutil.copytree(model_folder, Path(config.output_dir) / "export" / "discriminator")
-    assert not any("timed steps" in line for line in evaluation_cost(config))
-    monkeypatch.setattr(plan, "FEW_EXAMPLES", 0)
-    starts = ["evaluate: trials of the search: 2,", "evaluate: fine-tunings: 2,"]
-    assert [line.split(" about ")[0] for line in evaluation_cost(config)[:2]] == starts
-    with caplog.at_level("INFO"):
-        evaluate(config, str(model_folder), overwrite=False)
-    said = [line.split(" about ")[0] for line in caplog.messages]
-    assert (
-        said.index(starts[0])
-        < said.index(starts[1])
-        < min(place for place, line in enumerate(said) if line.startswith("search: 2 trials to do"))
-    )
-    caplog.clear()
-    with caplog.at_level("INFO"):
-        evaluate(config, str(model_folder), overwrite=False)
-    assert "fine-tunings:" not in caplog.text
+    """Of what is done, or is little, nothing is said."""
+    config = make_config(seeds=[0, 1], num_epochs=1)
+    monkeypatch.setattr(benchmarks.jobs, "FEW_EXAMPLES", 0)
+    for expected in (1, 0):
+        caplog.clear()
+        with caplog.at_level("INFO"):
+            evaluate(config, str(model_folder))
+        said = [line for line in caplog.messages if "from timed steps here" in line]
+        assert len(said) == expected
+        assert all(line.startswith("evaluate: 2 fine-tunings, about ") for line in said)
+
+
+def test_records_of_a_version_before_are_read(tmp_path):
+    path = tmp_path / "results.jsonl"
+    append_result(path, make_result(seed=1))
+    append_result(path, make_result(seed=0))
+    old = path.read_text().replace("}\n", ',"sha256":"00"}\n')  # a checksum stood last
+    path.write_text(old)
+    assert [r.seed for r in current_results(tmp_path)] == [0, 1]
+    assert current_results(tmp_path)[0].predictions == "klue-ynat/pretrained-0"
 
 
 def test_trackers_get_each_score_and_the_means_in_one_run(make_config, model_folder, monkeypatch):
@@ -377,8 +350,8 @@ def test_trackers_get_each_score_and_the_means_in_one_run(make_config, model_fol
     options = {"num_epochs": 1, "random_init_control": True}
     for seeds in ([0], [0, 1]):
         config = make_config(seeds=seeds, wandb_project="korean", **options)
-        evaluate(config, str(model_folder), overwrite=False)
-    evaluate(config, str(model_folder), overwrite=False)  # nothing is left to do
+        evaluate(config, str(model_folder))
+    evaluate(config, str(model_folder))  # nothing is left to do
     (logged,) = runs.values()
     results = current_results(folder_of(config))
     values = {(r.role, r.seed): r.value for r in results}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.evaluate import evaluate_checkpoints
-from benchmarks.results.results import current_results, read_results
+from benchmarks.results.results import read_results
 from benchmarks.results.run_folder import read_run
 from electrify.stage.folder import write_manifest
 
@@ -65,7 +65,7 @@ def test_what_is_scored_stays_when_the_run_is_finished(config, exported, monkeyp
         raise AssertionError("done again")
 
     with monkeypatch.context() as patch:
-        patch.setattr("benchmarks.finetune.plan.run_job", refuse)
+        patch.setattr("benchmarks.jobs.run_job", refuse)
         evaluate_checkpoints(config, [90], False, exported)
     assert results.read_bytes() == before
     # other weights under the same name are not passed off as those scored
@@ -75,10 +75,11 @@ def test_what_is_scored_stays_when_the_run_is_finished(config, exported, monkeyp
         place.parent / "other" / "checkpoint-90", place.with_suffix("") / "checkpoint-90"
     )
     (place.with_suffix("") / "checkpoint-90" / "state.json").write_text('{"step": 90, "new": 1}')
-    evaluate_checkpoints(config, [90], False, exported)
-    assert results.read_bytes().startswith(before)
-    assert len(current_results(results.parent)) == len(before.splitlines())
-    assert len(read_results(results)) == 2 * len(before.splitlines())
+    with pytest.raises(ValueError, match="scores of other weights"):
+        evaluate_checkpoints(config, [90], False, exported)
+    assert results.read_bytes() == before
+    evaluate_checkpoints(config, [90], True, exported)
+    assert len(read_results(results)) == len(before.splitlines())
 
 
 def test_the_exports_checkpoint_is_not_scored_twice(config, exported):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from benchmarks.finetune.finetune import choose_precision
+from benchmarks.finetune import choose_precision
 from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from model.batch import SpecialTokens
 from model.devices.device import precision_of, resolve_device

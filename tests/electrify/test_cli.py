@@ -29,7 +29,6 @@ SMALL = "configs/ko-small.toml"
         (["evaluate", DEMO, "--checkpoints", "5,x"], "--checkpoints x"),
         # what a verb would not read
         (["pretrain", DEMO, "--", "--set", "seed=1"], "--set"),
-        (["rescore", "a", "--set", "seed=1"], "No such option: --set"),
         (["clean", DEMO, "--direct_num_workers=4"], "options of Beam stand behind --"),
         (["report", "out", "--set", "seed=1"], "--set seed=1"),
         (["evaluate"], "give a run's config"),

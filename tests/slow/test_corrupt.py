@@ -45,7 +45,7 @@ SORTS = (
     Sort("newest checkpoint", ("pretrain.partial/checkpoint-50/*",), "pretrain", "pretrain", True),
     Sort("export", ("export/discriminator/*", "export/manifest.json"), "evaluate", "evaluate"),
     Sort("results", ("evaluate/results.jsonl", "evaluate/manifest.json"), "report"),
-    Sort("predictions", ("evaluate/predictions/*/*",), "rescore"),
+    Sort("predictions", ("evaluate/predictions/*/*",), REPORT),
     Sort("figures", ("clean/report.json", "vocab/report.json", "pretrain/*.json*"), "report"),
 )
 
@@ -116,7 +116,7 @@ def _files(run: Path, sort: Sort) -> list[Path]:
 
 
 def _words(verb: str, run: Path) -> list[str]:
-    return [verb, str(run)] if verb in (REPORT, "rescore") else arguments(verb, run)
+    return [verb, str(run)] if verb == REPORT else arguments(verb, run)
 
 
 def _run(words: Sequence[str]) -> tuple[int | str, str]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.encoder import ModelSource, accepted_inputs, encode, fitting_length, open_model
-from benchmarks.finetune.finetune import (
+from benchmarks.finetune import (
     Split,
     TaskFeatures,
     build_network,
@@ -26,14 +26,14 @@ from benchmarks.finetune.finetune import (
     seeded,
     training_rows,
 )
-from benchmarks.finetune.recipe import HyperParameters, hyper_parameters
-from benchmarks.finetune.training import PREDICTION_BATCH_FACTOR, OnStep
 from benchmarks.results.predictions import score_lines
 from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.labels import Classification
 from benchmarks.tasks.load import load_data
 from benchmarks.tasks.registry import resolve_tasks
 from benchmarks.tasks.task import Example, Features, Line, Task
+from benchmarks.training.recipe import HyperParameters, hyper_parameters
+from benchmarks.training.trainer import PREDICTION_BATCH_FACTOR, OnStep
 from electrify.config.evaluate import EvaluateConfig
 from electrify.system.machine import git_commit
 from electrify.system.outcome import UserError
@@ -260,12 +260,13 @@ def _measure_task(
                     torch.cuda.synchronize(device)
                 marks.append(time.perf_counter())
 
-            how = seed, given, tick
             if name == OURS:
-                ours = finetune(data, model, "pretrained", *how, device_name=settings.device)
+                ours = finetune(
+                    data, model, given, seed=seed, on_step=tick, device_name=settings.device
+                )
                 lines = ours.lines["reported"]
             else:
-                lines = finetune_with_trainer(data, model, *how, settings.device)
+                lines = finetune_with_trainer(data, model, seed, given, tick, settings.device)
             values[name].append(score_lines(task, lines)[task.headline])
             assert len(marks) == num_steps, (len(marks), num_steps)
             num_timed = (num_steps - num_untimed) * settings.batch_size

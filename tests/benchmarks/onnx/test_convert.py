@@ -12,14 +12,14 @@ import pytest
 from onnx import numpy_helper
 
 from benchmarks.encoder import open_model
-from benchmarks.finetune.kept import Kept
-from benchmarks.finetune.recipe import hyper_parameters
 from benchmarks.onnx import convert, int8
 from benchmarks.onnx.convert import Family, write_card
 from benchmarks.onnx.export import REPLACED, VOCABULARY, predict
 from benchmarks.onnx.int8 import Loss, problems, task_benchmark, token_benchmark
 from benchmarks.statistics.uncertainty import Estimate
 from benchmarks.tasks.load import load_data
+from benchmarks.training.network import Kept
+from benchmarks.training.recipe import hyper_parameters
 from electrify.cli import main
 from electrify.config.evaluate import EvaluateConfig
 from tests.benchmarks.records import own_task_of, sets

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.finetune.recipe import recipe_for
 from benchmarks.report.board import write_board
 from benchmarks.report.published import protocol_differences
 from benchmarks.results.results import append_result
+from benchmarks.training.recipe import recipe_for
 from tests.benchmarks.conftest import make_result, put_predictions, text_of
 from tests.benchmarks.records import NLI, SST2
 from tests.benchmarks.report.test_report import cells, make_run

@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from benchmarks.results.results import Result, append_result, read_results
+from benchmarks.results.results import Result, append_result, current_results, read_results
 from benchmarks.statistics.scores import overall
 from tests.benchmarks.conftest import make_result
 
@@ -23,9 +23,7 @@ def test_records_read_back_as_written(tmp_path):
     for record in written:
         append_result(path, record)
     assert read_results(path) == written
-    first = json.loads(path.read_text().splitlines()[0])
-    assert len(first.pop("sha256")) == 64
-    assert first == FIELDS
+    assert json.loads(path.read_text().splitlines()[0]) == FIELDS
     append_result(path, result(value=math.nan, metrics={"accuracy": math.nan}))
     assert json.loads(path.read_text().splitlines()[-1])["value"] is None  # JSON has no nan
     undefined = read_results(path)[-1]
@@ -46,22 +44,22 @@ def test_a_torn_last_line_is_left_out_and_overwritten(tmp_path, monkeypatch):
     assert read_results(path) == [result(), result(seed=2)]
 
 
-@pytest.mark.parametrize(
-    ("damage", "what"),
-    [
-        (lambda line: "no json", ""),
-        (lambda line: json.dumps(FIELDS | {"role": "x"}), ""),
-        (lambda line: json.dumps(FIELDS | {"new": 1}), ""),
-        (lambda line: line.replace("0.5", "0.9"), "its checksum differs"),
-    ],
-)
-def test_any_other_damaged_line_is_refused(tmp_path, damage, what):
+@pytest.mark.parametrize("line", ["no json", json.dumps(FIELDS | {"role": "x"})])
+def test_any_other_damaged_line_is_refused(tmp_path, line):
     path = tmp_path / "results.jsonl"
     append_result(path, result())
-    line = path.read_text()
-    path.write_text(f"{line}{damage(line.rstrip())}\n")
-    with pytest.raises(ValueError, match=rf"line 2 is no result record \({what}"):
+    path.write_text(f"{path.read_text()}{line}\n")
+    with pytest.raises(ValueError, match="line 2 is no result record"):
         read_results(path)
+
+
+def test_of_a_task_the_settings_of_the_last_record_count(tmp_path):
+    path = tmp_path / "results.jsonl"
+    for key, seed in (("a-0", 0), ("b-0", 0), ("b-1", 1), ("a-1", 1), ("a-0", 0)):
+        append_result(path, result(key=key, seed=seed))
+    append_result(path, result(key="c-0", role="random-init"))
+    append_result(path, result(key="d-0", train_fraction=0.1))
+    assert [r.key for r in current_results(tmp_path)] == ["a-0", "a-1", "c-0", "d-0"]
 
 
 def glue(task, **metrics):

@@ -10,8 +10,7 @@ from sklearn.metrics import f1_score
 from transformers import ElectraConfig, ElectraForMultipleChoice, ElectraModel
 
 from benchmarks.encoder import open_model
-from benchmarks.finetune.finetune import Split, TaskFeatures, finetune
-from benchmarks.finetune.recipe import HyperParameters
+from benchmarks.finetune import Split, TaskFeatures, finetune
 from benchmarks.metrics.labels import exact_match, label_set_macro_f1, label_set_micro_f1
 from benchmarks.tasks.errors import failure_of, parts_of, shown
 from benchmarks.tasks.heads import collate, make_head
@@ -19,6 +18,7 @@ from benchmarks.tasks.heads.linear import EncoderWithHead, MultiLabelHead
 from benchmarks.tasks.labels import MultiLabelClassification, MultipleChoice
 from benchmarks.tasks.load import load_data
 from benchmarks.tasks.task import GoldExample
+from benchmarks.training.recipe import HyperParameters
 from electrify.config.evaluate import OwnTask
 from tests.benchmarks.conftest import FILLERS, SIZES, TOPICS, build_tokenizer
 from tests.benchmarks.records import own_task_of
@@ -170,7 +170,7 @@ def test_it_learns_which_choice_is_a_topic(tmp_path: Path, model_folder: Path):
     }
     features = TaskFeatures(task, splits["train"], {data.split: splits[data.split]})
     settings = HyperParameters("electra", 5e-3, 1.0, "linear", 0.1, 0.0, 1e-6, num_epochs=12.0)
-    fitted = finetune(features, source, "pretrained", 0, settings, device_name="cpu")
+    fitted = finetune(features, source, settings, seed=0, device_name="cpu")
     scores = task.score(fitted.lines[data.split])
     assert scores.keys() == {"accuracy", "macro_f1"}
     assert scores["accuracy"] > 0.8

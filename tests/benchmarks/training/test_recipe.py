@@ -8,14 +8,14 @@ import torch
 from torch import nn
 from transformers import AutoModel, ElectraConfig, get_linear_schedule_with_warmup
 
-from benchmarks.finetune import optim
-from benchmarks.finetune.recipe import (
+from benchmarks.tasks.registry import SUITES, TASKS
+from benchmarks.training import trainer as optim
+from benchmarks.training.recipe import (
     departures,
     hyper_parameters,
     recipe_for,
     recommended_settings,
 )
-from benchmarks.tasks.registry import SUITES, TASKS
 from electrify.config.evaluate import EvaluateConfig
 from tests.benchmarks.conftest import SIZES
 from tests.benchmarks.records import COLA, RTE

@@ -11,8 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.encoder import load_encoder
-from benchmarks.finetune.finetune import Split, TaskFeatures, finetune, low_shot_rows, training_rows
-from benchmarks.finetune.jobs import prepare
+from benchmarks.finetune import (
+    Split,
+    TaskFeatures,
+    finetune,
+    low_shot_rows,
+    tokenize,
+    training_rows,
+)
 from benchmarks.results.predictions import score_lines
 from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.load import load_data
@@ -40,7 +46,7 @@ def features(ynat_folder, tokenizer):
 
 @pytest.mark.parametrize("role", ["pretrained", "random-init"])
 def test_a_separable_task_is_learnt_without_a_mistake(features, model, make_settings, role):
-    fitted = finetune(features, model, role, 0, make_settings(num_epochs=12))
+    fitted = finetune(features, model, make_settings(num_epochs=12), seed=0, role=role)
     assert scores(fitted) == {"macro_f1": 1.0, "accuracy": 1.0}
     assert fitted.degenerate is None
     assert fitted.num_train_examples == 140
@@ -50,11 +56,11 @@ def test_a_separable_task_is_learnt_without_a_mistake(features, model, make_sett
 def test_a_seed_decides_every_bit_and_global_state_stays(features, model, make_settings):
     options = make_settings(num_epochs=2, max_train_examples=70)
     state = torch.get_rng_state()
-    first = finetune(features, model, "random-init", 3, options)
+    first = finetune(features, model, options, seed=3, role="random-init")
     assert torch.equal(torch.get_rng_state(), state)
     torch.manual_seed(99)  # what ran before has no say
-    again = finetune(features, model, "random-init", 3, options)
-    other = finetune(features, model, "random-init", 4, options)
+    again = finetune(features, model, options, seed=3, role="random-init")
+    other = finetune(features, model, options, seed=4, role="random-init")
     assert first.lines == again.lines
     assert (probabilities(first) != probabilities(other)).any()
 
@@ -62,7 +68,7 @@ def test_a_seed_decides_every_bit_and_global_state_stays(features, model, make_s
 def test_constant_predictions_are_flagged(features, model, make_settings):
     labels = replace(features.train.features, labels={"labels": [5] * 140})
     train = replace(features.train, features=labels)
-    fitted = finetune(replace(features, train=train), model, "pretrained", 0, make_settings())
+    fitted = finetune(replace(features, train=train), model, make_settings(), seed=0)
     assert fitted.degenerate == "constant predictions: IT과학"
     assert scores(fitted)["accuracy"] == pytest.approx(1 / 7)
 
@@ -70,9 +76,9 @@ def test_constant_predictions_are_flagged(features, model, make_settings):
 def test_only_examples_that_a_seed_learns_from_are_tokenised(ynat_folder, model, make_settings):
     """And each seed learns from the same ones as if all had been."""
     data = load_data(YNAT, ynat_folder)
-    prepared = prepare(YNAT, data, model, make_settings(max_train_examples=10), [3, 5])
+    prepared = tokenize(YNAT, data, model, make_settings(max_train_examples=10), [3, 5])
     assert 10 <= len(prepared.train.examples) <= 20
-    everything = prepare(YNAT, data, model, make_settings(), [0]).train
+    everything = tokenize(YNAT, data, model, make_settings(), [0]).train
     assert everything.examples == data.train
     for seed in (3, 5):
         learnt = [
@@ -90,7 +96,7 @@ def test_only_examples_that_a_seed_learns_from_are_tokenised(ynat_folder, model,
 def test_few_rows_are_chosen_by_few_rows(ynat_folder, model, make_settings):
     data, held_out = load_data(YNAT, ynat_folder), "best-on-a-split-of-train"
     few = make_settings(max_train_examples=9, selection=held_out, selection_fraction=0.25)
-    chooses = prepare(YNAT, data, model, few, [0]).selection
+    chooses = tokenize(YNAT, data, model, few, [0]).selection
     assert len(chooses.examples) == 3
     assert {*chooses.examples} <= {*data.train}
 

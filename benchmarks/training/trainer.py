@@ -1,14 +1,10 @@
-"""Training and prediction of an encoder with a head: steps, micro-batches, selection, resuming."""
+"""Training and prediction of an encoder with a head: rates, steps, micro-batches, selection."""
 
 import gc
 import math
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,19 +12,17 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from benchmarks.finetune.optim import build_optimizer, set_rates
-from benchmarks.finetune.recipe import HyperParameters
+from benchmarks.encoder import layer_depth, num_layers
 from benchmarks.tasks.heads import collate, prediction_batches, training_batches
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.task import Features, Outputs, Task
-from electrify.stage.folder import whole_file
-from electrify.system.outcome import UserError, first_line
-from electrify.system.progress import Stopped, log, warn
+from benchmarks.training.recipe import HyperParameters, Schedule
+from electrify.system.outcome import UserError
+from electrify.system.progress import warn
 
 Rows = NDArray[np.int64]
 OnStep = Callable[[int], None]  # gets the rows of each finished step; may raise to leave
 PREDICTION_BATCH_FACTOR = 4  # no gradients to keep: larger batches fit and are faster
-_SAVE_SECONDS = 300.0  # between two states of an unfinished training
 _CHECK_STEPS = 50  # between two looks at the losses of a device that works apart from the host
 _Result = TypeVar("_Result")
 _Batch = Mapping[str, torch.Tensor]
@@ -41,6 +35,76 @@ _MESSAGES = (
     "CUDNN_STATUS_ALLOC_FAILED",
     "CUDA error: out of memory",
 )
+
+
+def schedule(kind: Schedule, step: int, num_steps: int, warmup_steps: int) -> float:
+    """Fraction of the peak learning rate at a step counted from 0.
+
+    "product" is (1 - t/T) min(1, t/W): warm-up times decay, both over the whole run, as
+    google-research/electra model/optimization.py has it. "linear" is min(t/W, (T - t)/(T - W)), as
+    `transformers` and KLUE-baseline have it. The first step has a rate of 0 if there is a warm-up.
+    """
+    warmup = min(1.0, step / warmup_steps) if warmup_steps else 1.0
+    if kind == "product":
+        return (1.0 - step / num_steps) * warmup
+    if step < warmup_steps:
+        return warmup
+    return (num_steps - step) / max(1, num_steps - warmup_steps)
+
+
+def learning_rate_scales(encoder_names: Iterable[str], layer_lr_decay: float) -> dict[str, float]:
+    """Factor on the peak rate of each encoder parameter: decay^(n + 1 - depth), the paper's rule.
+
+    The head has 1, the top layer decay, the embeddings decay^(n + 1). The released code is off by
+    one: decay^(n + 2 - depth) (google-research/electra model/optimization.py:181-193).
+    """
+    names = list(encoder_names)
+    layers = num_layers(names)
+    return {name: layer_lr_decay ** (layers + 1 - layer_depth(name, layers)) for name in names}
+
+
+def build_optimizer(
+    encoder: nn.Module, head: nn.Module, settings: HyperParameters
+) -> torch.optim.AdamW:
+    """AdamW with one group a learning rate and decay, at the peak (`set_rates` makes those of a
+    step). Biases and norm weights are not decayed; what the head shares with the encoder has the
+    encoder's rate."""
+    scales = learning_rate_scales(dict(encoder.named_parameters()), settings.layer_lr_decay)
+    rated = [(scales[name], parameter) for name, parameter in encoder.named_parameters()]
+    shared = {id(parameter) for _, parameter in rated}
+    rated += [(1.0, parameter) for parameter in head.parameters() if id(parameter) not in shared]
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for scale, parameter in rated:
+        if parameter.requires_grad:
+            weight_decay = settings.weight_decay if parameter.ndim > 1 else 0.0
+            groups.setdefault((settings.learning_rate * scale, weight_decay), []).append(parameter)
+    described: list[dict[str, Any]] = [
+        {"params": parameters, "lr": peak, "peak": peak, "weight_decay": decay, "decay": decay}
+        for (peak, decay), parameters in groups.items()
+    ]
+    return torch.optim.AdamW(described, eps=settings.adam_epsilon, fused=True)
+
+
+def set_rates(
+    optimizer: torch.optim.AdamW, settings: HyperParameters, step: int, num_steps: int
+) -> None:
+    """Rates of a step counted from 0, by the schedule.
+
+    torch's step is rate / c1 * m / (sqrt(v / c2) + epsilon) with c = 1 - beta^t. Without bias
+    correction rate, epsilon and decay are such that it is rate * m / (sqrt(v) + epsilon), the step
+    of google-research/electra model/optimization.py.
+    """
+    warmup_steps = int(num_steps * settings.warmup_fraction)
+    fraction = schedule(settings.schedule, step, num_steps, warmup_steps)
+    scale = root = 1.0
+    if not settings.adam_bias_correction:
+        first, second = (1 - beta ** (step + 1) for beta in optimizer.defaults["betas"])
+        root = math.sqrt(second)
+        scale = first / root
+    for group in optimizer.param_groups:
+        group["lr"] = group["peak"] * fraction * scale
+        group["eps"] = settings.adam_epsilon / root
+        group["weight_decay"] = group["decay"] / scale
 
 
 def is_out_of_memory(error: Exception) -> bool:
@@ -97,34 +161,25 @@ class Trainer:
         seed: int,
         on_step: OnStep,
         selection: "Selection | None" = None,
-        unfinished: Path | None = None,
     ) -> str | None:
         """Train in place; says what went wrong where the loss was not a number (training ends).
 
-        With a `selection` the network is at last the best one that it saw. From the file
-        `unfinished` an earlier training is resumed, and ends with the same weights on a CPU.
+        With a `selection` the network is at last the best one that it saw.
         """
         settings, network = self.settings, self.network
         optimizer = build_optimizer(network.encoder, network.head, settings)
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         rng = np.random.default_rng([seed, 2])
         num_steps = settings.num_steps(len(rows))
-        lengths = features.lengths[rows]
-        numbers = training_batches(lengths, settings.batch_size, num_steps, rng)
-        batches = [rows[batch] for batch in numbers]
+        batches = training_batches(features.lengths[rows], settings.batch_size, num_steps, rng)
         network.train()
-        file = Unfinished(unfinished, network, optimizer, self.label)
-        first = self._resume(file.load(), selection)
-        for batch_rows in batches[:first]:
-            on_step(len(batch_rows))
         check_steps = 1 if network.device.type == "cpu" else _CHECK_STEPS
         losses: list[torch.Tensor] = []
-        batches_ahead = _ahead(partial(self._whole, features), batches[first:])
-        for step, whole in enumerate(batches_ahead, start=first):
+        for step, batch in enumerate(batches):
             if selection is not None and selection.is_over:
                 break
             set_rates(optimizer, settings, step, num_steps)
-            losses.append(self._gradients(features, batches[step], whole))
+            losses.append(self._gradients(features, rows[batch]))
             if len(losses) == check_steps or step + 1 == num_steps:
                 values = torch.stack(losses).tolist()  # waits for the device
                 for number, loss in enumerate(values, start=step + 1 - len(values)):
@@ -136,31 +191,10 @@ class Trainer:
             optimizer.zero_grad(set_to_none=True)
             if selection is not None:
                 selection.look(step + 1, self)
-            more = partial(self._state, selection)
-            file.save(step + 1, False, more)
-            try:
-                on_step(len(batches[step]))
-            except Stopped:
-                file.save(step + 1, True, more)
-                raise
+            on_step(len(batch))
         if selection is not None:
             selection.restore(self)
         return None
-
-    def _state(self, selection: "Selection | None") -> dict[str, Any]:
-        """What `_resume` takes of an unfinished training, beside its weights."""
-        chosen = selection.state() if selection else None
-        sizes = {"micro_batch_size": self.micro_batch_size, "trained": dict(self.trained)}
-        return {**sizes, "selection": chosen}
-
-    def _resume(self, state: Mapping[str, Any], selection: "Selection | None") -> int:
-        """The steps that are done."""
-        if state:
-            self.micro_batch_size = state["micro_batch_size"]
-            self.trained.update(state["trained"])
-            if selection and state["selection"]:
-                vars(selection).update(state["selection"])
-        return int(state.get("step", 0))
 
     def predict(self, features: Features) -> list[Outputs]:
         """The head's outputs of every row, in the order of the rows."""
@@ -180,26 +214,16 @@ class Trainer:
                     outputs[row] = {name: array[position] for name, array in arrays.items()}
         return outputs
 
-    def _whole(self, features: Features, rows: Rows) -> _Batch | None:
-        """The rows of a step as one batch, where they fit at once."""
-        return self._batch(features, rows) if self.micro_batch_size >= len(rows) else None
-
-    def _gradients(
-        self,
-        features: Features,
-        rows: Rows,
-        whole: Callable[[], _Batch | None] = lambda: None,
-    ) -> torch.Tensor:
+    def _gradients(self, features: Features, rows: Rows) -> torch.Tensor:
         """Add the gradients of the mean loss over `rows`; the loss, a scalar on the device."""
 
         def in_parts(size: int) -> torch.Tensor:
             self.network.zero_grad(set_to_none=True)  # of a part before memory was at an end
-            of_parts = [rows[start : start + size] for start in range(0, len(rows), size)]
-            batch = whole() if len(of_parts) == 1 else None
-            parts = [self._batch(features, of) for of in of_parts] if batch is None else [batch]
-            loss = self._backward(parts)
-            for of, part in zip(of_parts, parts, strict=True):
-                self.trained[part["input_ids"].numel() // len(of)] += len(of)
+            parts = [rows[start : start + size] for start in range(0, len(rows), size)]
+            batches = [self._batch(features, part) for part in parts]
+            loss = self._backward(batches)
+            for part, batch in zip(parts, batches, strict=True):
+                self.trained[batch["input_ids"].numel() // len(part)] += len(part)
             return loss
 
         size = min(self.micro_batch_size, len(rows))
@@ -236,64 +260,6 @@ class Trainer:
         return torch.autocast(self.network.device.type, dtype=torch.bfloat16, enabled=enabled)
 
 
-def _ahead(
-    make: Callable[[Rows], _Batch | None], batches: list[Rows]
-) -> Iterator[Callable[[], _Batch | None]]:
-    """What gives the batch of each step: the next one is made while the device works on this."""
-    with ThreadPoolExecutor(1) as pool:
-        made: list[Future[_Batch | None]] = []
-        for rows in batches:
-            made.append(pool.submit(make, rows))
-            if len(made) > 1:
-                yield made.pop(0).result
-        yield from (last.result for last in made)
-
-
-class Unfinished:
-    """The file in which an unfinished training stands: weights, moments and random numbers. Without
-    a path there is none."""
-
-    def __init__(
-        self, path: Path | None, network: nn.Module, optimizer: torch.optim.Optimizer, label: str
-    ) -> None:
-        self._path, self._network, self._optimizer, self._label = path, network, optimizer, label
-        self._saved_at = time.monotonic()
-
-    def save(self, step: int, is_last: bool, more: Callable[[], Mapping[str, Any]] = dict) -> None:
-        """Write what `load` gives, whole or not at all: at last, or where it was long ago. `more`
-        is what it gives beside the step."""
-        is_due = is_last or time.monotonic() - self._saved_at >= _SAVE_SECONDS
-        if self._path is None or not is_due:
-            return
-        random, device = [torch.get_rng_state()], next(self._network.parameters()).device
-        if device.type == "cuda":
-            random.append(torch.cuda.get_rng_state(device))
-        state = {"network": self._network.state_dict(), "optimizer": self._optimizer.state_dict()}
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(self._path) as temporary:
-            torch.save({"step": step, **state, "random": random, **more()}, temporary)
-        self._saved_at = time.monotonic()
-
-    def load(self) -> dict[str, Any]:
-        """Put the state back, and say so; what the file has, nothing where there is none to be
-        read."""
-        if self._path is None or not self._path.exists():
-            return {}
-        try:
-            device = next(self._network.parameters()).device
-            state: dict[str, Any] = torch.load(self._path, map_location=device, weights_only=True)
-        except Exception as error:  # pickle and zip have sorts of their own for damaged files
-            warn(f"{self._label}: {self._path} is damaged ({first_line(error)}); begins anew")
-            return {}
-        self._network.load_state_dict(state["network"])
-        self._optimizer.load_state_dict(state["optimizer"])
-        setters = torch.set_rng_state, torch.cuda.set_rng_state
-        for set_state, numbers in zip(setters, state["random"], strict=False):
-            set_state(numbers.cpu())
-        log(f"{self._label}: resumes at step {state['step']:,}")
-        return state
-
-
 @dataclass
 class Selection:
     """Keeps the weights that score best on rows held out of the training split."""
@@ -308,10 +274,6 @@ class Selection:
     last_step: int = 0
     num_worse: int = 0  # evaluations in a row
     weights: dict[str, torch.Tensor] = field(default_factory=dict)
-
-    def state(self) -> dict[str, Any]:
-        fixed = ("score", "every_steps", "patience", "higher_is_better")
-        return {name: value for name, value in vars(self).items() if name not in fixed}
 
     def described(self) -> dict[str, Any]:
         """For the record: the step that won, its score there, and how many were looked at."""

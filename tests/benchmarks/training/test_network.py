@@ -7,10 +7,10 @@ import torch
 from transformers import AutoModel
 
 from benchmarks.evaluate import evaluate
-from benchmarks.finetune.kept import kept_folders, read_kept
-from benchmarks.finetune.training import Trainer
 from benchmarks.results.predictions import plain, read_predictions
 from benchmarks.tasks.load import load_data
+from benchmarks.training.network import kept_folders, read_kept
+from benchmarks.training.trainer import Trainer
 from electrify.config.run import RunConfig
 
 
@@ -18,11 +18,11 @@ def test_a_kept_network_predicts_what_was_scored(
     make_config: Callable[..., RunConfig], model_folder: Path, ynat_folder: Path
 ) -> None:
     config = make_config(pooling="mean", seeds=[3, 4])
-    evaluate(config, str(model_folder), overwrite=False, name="one")
+    evaluate(config, str(model_folder), name="one")
     folder = Path(config.output_dir) / "evaluate-one"
     assert not (folder / "models").exists()
     config = make_config(pooling="mean", seeds=[3, 4], keep_models=True)
-    evaluate(config, str(model_folder), overwrite=False, name="one")  # done again, and kept
+    evaluate(config, str(model_folder), name="one")  # done again, and kept
     (place,) = kept_folders(folder)
     (predictions,) = (folder / "predictions" / "klue-ynat").glob("pretrained-3-*")
     assert place == folder / "models" / "klue-ynat" / predictions.stem
@@ -36,9 +36,9 @@ def test_a_kept_network_predicts_what_was_scored(
     for name, weights in kept.network.encoder.state_dict().items():
         assert torch.equal(encoder.state_dict()[name], weights)
     other = make_config(pooling="mean", seeds=[3], keep_models=True, num_epochs=1)
-    evaluate(other, str(model_folder), overwrite=False, name="one")
+    evaluate(other, str(model_folder), name="one")
     (later,) = kept_folders(folder)
     assert read_kept(later).settings != kept.settings
-    evaluate(config, str(model_folder), overwrite=False, name="one")  # of the first again
+    evaluate(config, str(model_folder), name="one")  # of the first again
     assert kept_folders(folder) == [place]
     assert read_kept(place).settings == kept.settings

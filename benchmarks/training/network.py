@@ -1,4 +1,5 @@
-"""A fine-tuned network as a folder: a `transformers` folder, and the head beside it."""
+"""An encoder with its head: built, written to a `transformers` folder with the head beside it, and
+read again."""
 
 import shutil
 from dataclasses import asdict, dataclass, replace
@@ -8,14 +9,23 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from benchmarks.encoder import ModelSource, open_model, quiet_transformers, with_added_tokens
-from benchmarks.finetune.finetune import build_network
-from benchmarks.finetune.recipe import HyperParameters
+from benchmarks.encoder import (
+    ModelSource,
+    freeze,
+    load_encoder,
+    open_model,
+    prepare_encoder,
+    quiet_transformers,
+    with_added_tokens,
+)
 from benchmarks.results.results import MODELS, Result, current_results, largest_part
+from benchmarks.tasks.heads import make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.own import record_of, task_of_record
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Task
+from benchmarks.training.recipe import HyperParameters
+from electrify.config.evaluate import Role
 from electrify.stage.folder import write_json
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
@@ -34,6 +44,24 @@ class Kept:
     settings: HyperParameters
 
 
+def build_network(
+    task: Task,
+    source: ModelSource,
+    role: Role,
+    seed: int,
+    settings: HyperParameters,
+    device: torch.device,
+) -> EncoderWithHead:
+    """The encoder with the task's head, drawn by the seed."""
+    generator = torch.Generator().manual_seed(seed)
+    tokenizer = with_added_tokens(source.tokenizer, task.added_tokens)
+    encoder = load_encoder(source, role, seed, len(tokenizer))
+    prepare_encoder(encoder, settings.dropout, device, settings.precision)
+    freeze(encoder, settings.freeze)
+    pooled = replace(task, pooling=settings.pooling)
+    return EncoderWithHead(encoder, make_head(pooled, encoder, tokenizer, generator)).to(device)
+
+
 def keep(
     folder: Path,
     network: EncoderWithHead,
@@ -48,9 +76,10 @@ def keep(
     with quiet_transformers():
         encoder.save_pretrained(folder)
     with_added_tokens(source.tokenizer, task.added_tokens).save_pretrained(folder)
-    save_file({name: of.cpu() for name, of in network.head.state_dict().items()}, folder / _HEAD)
+    weights = {name: tensor.cpu() for name, tensor in network.head.state_dict().items()}
+    save_file(weights, folder / _HEAD)
     about = {"task": task.name, "own_task": record_of(task), "settings": asdict(settings)}
-    write_json(folder / ABOUT, about)
+    write_json(folder / ABOUT, about)  # last: without it the folder is none
 
 
 def read_kept(folder: Path) -> Kept:
@@ -72,7 +101,7 @@ def read_kept(folder: Path) -> Kept:
 
 def kept_folder(results: Path, result: Result) -> Path:
     """Where the network of a result in a folder of results is kept; named as its predictions."""
-    return results / MODELS / (result.predictions or result.slot)
+    return results / MODELS / result.predictions
 
 
 def kept_folders(results: Path) -> list[Path]:

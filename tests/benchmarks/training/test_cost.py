@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.encoder import open_model
-from benchmarks.finetune.finetune import finetune
-from benchmarks.finetune.jobs import prepare
+from benchmarks.finetune import finetune, tokenize
 from benchmarks.tasks.load import load_data
 from tests.benchmarks.records import YNAT
 
@@ -29,8 +28,8 @@ def fit(make_settings, model_folder, ynat_folder):
     def run(**options):
         source = open_model(str(model_folder))
         settings = make_settings(num_epochs=2, **options)
-        features = prepare(YNAT, load_data(YNAT, ynat_folder), source, settings, [0])
-        return finetune(features, source, "pretrained", 0, settings), features
+        features = tokenize(YNAT, load_data(YNAT, ynat_folder), source, settings, [0])
+        return finetune(features, source, settings, seed=0), features
 
     return run
 

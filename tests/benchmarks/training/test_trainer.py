@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-import benchmarks.finetune.training
+import benchmarks.training.trainer
 from benchmarks.encoder import freeze, load_encoder
-from benchmarks.finetune.finetune import Split, TaskFeatures, build_network, finetune
-from benchmarks.finetune.training import Selection, Trainer
+from benchmarks.finetune import Split, TaskFeatures, finetune
 from benchmarks.tasks.load import load_data, split_by_group
 from benchmarks.tasks.task import GoldExample
-from electrify.system.progress import Stopped
+from benchmarks.training.network import build_network
+from benchmarks.training.trainer import Selection, Trainer
 from tests.benchmarks.records import NAVER_NER, NER, SQUAD_2, STSB, WOS, YNAT
 
 
@@ -38,34 +38,6 @@ def make_trainer(task, model, options, micro_batch_size=None, **settings):
 def gradients(trainer, features, rows):
     trainer._gradients(features, rows)
     return torch.cat([p.grad.flatten() for p in trainer.network.parameters() if p.grad is not None])
-
-
-def test_a_stopped_fine_tuning_ends_as_one_that_never_stopped(
-    features, model, make_settings, tmp_path
-):
-    """Dropout and the choice of the model included."""
-    options = make_settings(num_epochs=1.0, selection="best-on-a-split-of-train", patience=99)
-    options = replace(options, evaluations_per_epoch=4)
-    whole = finetune(features, model, "pretrained", 3, options)
-    state, steps = tmp_path / "state.pt", []
-
-    def stop(rows):
-        steps.append(rows)
-        if len(steps) == 5:
-            raise Stopped("asked to")
-
-    with pytest.raises(Stopped):
-        finetune(features, model, "pretrained", 3, options, stop, unfinished=state)
-    assert state.exists()
-    steps.append(None)  # never 5 again
-    resumed = finetune(features, model, "pretrained", 3, options, stop, unfinished=state)
-    assert len(steps) - 6 == whole.hyper_parameters["num_steps"]  # progress counts what was done
-    assert resumed.lines == whole.lines
-    assert resumed.selected == whole.selected
-    assert resumed.train_flops == pytest.approx(whole.train_flops)
-    state.write_bytes(b"torn")
-    again = finetune(features, model, "pretrained", 3, options, unfinished=state)
-    assert again.lines == whole.lines
 
 
 def sentences():
@@ -106,7 +78,7 @@ def test_gradients_of_micro_batches_add_up_to_those_of_the_whole(
 def little_memory(monkeypatch):
     """Memory for three rows at once, in training and in predicting."""
     seen = []
-    real = benchmarks.finetune.training.collate
+    real = benchmarks.training.trainer.collate
 
     def collate(kind, features, rows, *rest):
         seen.append(len(rows))
@@ -114,7 +86,7 @@ def little_memory(monkeypatch):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
         return real(kind, features, rows, *rest)
 
-    monkeypatch.setattr(benchmarks.finetune.training, "collate", collate)
+    monkeypatch.setattr(benchmarks.training.trainer, "collate", collate)
     return seen
 
 
@@ -122,7 +94,7 @@ def test_out_of_memory_halves_the_micro_batch_and_keeps_the_gradient(
     model, features, make_settings, little_memory, monkeypatch
 ):
     warnings: list[str] = []
-    monkeypatch.setattr("benchmarks.finetune.training.warn", warnings.append)
+    monkeypatch.setattr("benchmarks.training.trainer.warn", warnings.append)
     options, rows = make_settings(), np.arange(14)
     trainer = make_trainer(YNAT, model, options)
     halved = gradients(trainer, features.train.features, rows)
@@ -179,10 +151,10 @@ def test_reported_rows_choose_nothing(model, features, make_settings):
     options = make_settings(
         num_epochs=4, selection="best-on-a-split-of-train", evaluations_per_epoch=2
     )
-    first = finetune(features, model, "pretrained", 0, options)
+    first = finetune(features, model, options, seed=0)
     wrong = [replace(e, gold=(e.gold + 1) % 7) for e in features.predicted["dev"].examples]
     other = replace(features.predicted["dev"], examples=tuple(wrong))
-    second = finetune(replace(features, predicted={"dev": other}), model, "pretrained", 0, options)
+    second = finetune(replace(features, predicted={"dev": other}), model, options, seed=0)
     assert first.selected == second.selected
     assert [a["prediction"] for a in first.lines["dev"]] == [
         b["prediction"] for b in second.lines["dev"]
@@ -195,13 +167,9 @@ def test_frozen_weights_do_not_move(model, features, make_settings):
     before = dict(load_encoder(model, "pretrained", 0).named_parameters())
 
     def changed(**options) -> set[str]:
-        kept = {}
-
-        def on_trained(network):
-            kept.update(network.encoder.named_parameters())
-
         settings = make_settings(num_epochs=1, **options)
-        finetune(features, model, "pretrained", 0, settings, on_trained=on_trained)
+        network = finetune(features, model, settings, seed=0).network
+        kept = dict(network.encoder.named_parameters())
         return {name for name, p in kept.items() if not torch.equal(p, before[name])}
 
     assert changed() == set(before)

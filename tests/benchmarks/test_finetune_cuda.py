@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from benchmarks.encoder import ModelSource, open_model
-from benchmarks.finetune.finetune import Split, build_network, choose_device
-from benchmarks.finetune.training import Trainer
+from benchmarks.finetune import Split, choose_device
 from benchmarks.tasks.load import load_data
+from benchmarks.training.network import build_network
+from benchmarks.training.trainer import Trainer
 from tests.benchmarks.records import YNAT
 from tests.cuda.nullgpu.card import is_null_gpu
 from tests.cuda.nullgpu.emulate import Emulator

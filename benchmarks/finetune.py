@@ -1,4 +1,4 @@
-"""Fine-tune one encoder on one task with one seed, and predict.
+"""Tokenise a task, fine-tune one encoder on it with one seed, and predict.
 
 Protocols: `last`, a fixed number of steps and the model of the last one; and
 `best-on-a-split-of-train`, the best model on rows that were taken out of the training split. The
@@ -9,28 +9,31 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.encoder import ModelSource, freeze, load_encoder, prepare_encoder, with_added_tokens
-from benchmarks.finetune.bag_of_words import bag_of_words
-from benchmarks.finetune.cost import count_flops, peak_memory, start_memory
-from benchmarks.finetune.recipe import HyperParameters
-from benchmarks.finetune.training import OnStep, Selection, Trainer
+from benchmarks.encoder import ModelSource, with_added_tokens
 from benchmarks.results.predictions import plain, score_lines, undefined
 from benchmarks.results.results import encoder_label
-from benchmarks.tasks.heads import make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.labels import Classification
-from benchmarks.tasks.task import Example, Features, GoldExample, Line, Outputs, Task
+from benchmarks.tasks.load import SPLIT_EVAL, TaskData, split_by_group
+from benchmarks.tasks.task import OWN, Example, Features, GoldExample, Line, Outputs, Task
 from benchmarks.tasks.windows import QuestionExample
+from benchmarks.training.bag_of_words import bag_of_words
+from benchmarks.training.cost import batch_seconds, count_flops, peak_memory, start_memory
+from benchmarks.training.network import build_network
+from benchmarks.training.recipe import HyperParameters
+from benchmarks.training.trainer import OnStep, Selection, Trainer
 from electrify.config.evaluate import Role
 from electrify.system.machine import cpu_precision, gpu_precision
 from electrify.system.outcome import UserError
+from electrify.system.progress import warn
+from electrify.system.unknown import coverage_of, warn_of_unknown
 
 
 @dataclass(frozen=True)
@@ -70,69 +73,152 @@ class Finetuned:
     peak_memory_mb: int = 0
     device: str = ""
     num_parameters: int | None = None  # of the encoder without its head
+    network: EncoderWithHead | None = None  # None of a baseline of words and of a failed training
 
     @property
     def record(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "lines"}
+        """What a `Result` has of it."""
+        return {n: value for n, value in vars(self).items() if n not in ("lines", "network")}
+
+
+def tokenize(
+    task: Task, data: TaskData, source: ModelSource, settings: HyperParameters, seeds: Sequence[int]
+) -> TaskFeatures:
+    """The task's splits in pieces; of the training split the examples that one of `seeds` learns
+    from. A warning names each split in which something is cut.
+
+    Raises `UserError` for a split of which no row can be used.
+    """
+    length = settings.max_sequence_length
+    tokenizer = with_added_tokens(source.tokenizer, task.added_tokens)
+
+    def tokenized(split: str, examples: tuple[Example, ...], train: bool = False) -> Split:
+        features = task.featurize(examples, tokenizer, length, train)
+        if not features.input_ids:
+            raise UserError(f"{task.name} {split}: none of {len(examples)} rows can be used")
+        if (cut := features.num_truncated) > 0:
+            warn(
+                f"{task.name} {split}: {cut:,} of {len(examples):,} examples "
+                f"({100 * cut / len(examples):.1f} %) are longer than {length} pieces and were cut"
+            )
+        return Split(examples, features)
+
+    for split, (here, officially) in data.parts.items():
+        warn(f"{task.name} {split}: {here:,} rows, the official split has {officially:,}")
+    if SPLIT_EVAL in data.split and task.suite != OWN:
+        warn(
+            f"{task.name}: no training file; a part of the {task.reported} rows is trained on, and "
+            f"the other {len(data.reported):,} are reported as split {data.split!r}"
+        )
+    train, chosen, most = data.train, tuple[Example, ...](), settings.max_train_examples
+    if (fraction := settings.selection_fraction) is not None:
+        train, chosen = split_by_group(task, train, 1 - fraction, salt="selection\n")
+        if not train or not chosen:
+            raise UserError(
+                f"{task.name}: evaluate.selection_fraction = {fraction} leaves "
+                f"{len(train)} rows to learn from and {len(chosen)} to choose the model by"
+            )
+        if most is not None:  # few rows are chosen by few rows
+            num_chosen = max(1, round(most * fraction / (1 - fraction)))
+            chosen = tuple(chosen[n] for n in sampled_examples(len(chosen), num_chosen, seeds[0]))
+    selection = tokenized("selection", chosen) if chosen else None
+    predicted = {name: tokenized(name, rows) for name, rows in data.predicted.items()}
+    positions = np.unique(np.concatenate([sampled_examples(len(train), most, n) for n in seeds]))
+    learnt = tokenized("train", tuple(train[n] for n in positions), train=True)
+    learnt = replace(learnt, positions=positions, num_in_whole=len(train))
+    rows = chain.from_iterable(s.features.input_ids for s in (learnt, *predicted.values()))
+    warn_of_unknown(coverage_of(rows, tokenizer), f"{task.name} as {source.name} reads it")
+    return TaskFeatures(task, learnt, predicted, selection)
 
 
 def finetune(
     features: TaskFeatures,
     source: ModelSource,
-    role: Role,
-    seed: int,
     settings: HyperParameters,
-    on_step: OnStep = lambda rows: None,
+    *,
+    seed: int,
+    role: Role = "pretrained",
     train_fraction: float = 1.0,
     device_name: str = "auto",
-    unfinished: Path | None = None,
-    on_trained: Callable[[EncoderWithHead], None] = lambda network: None,
+    on_step: OnStep = lambda num_rows: None,
 ) -> Finetuned:
     """Train encoder and head on `features.train`, predict the other splits.
 
     The seed decides sample, order, head, dropout and (`random-init`) the encoder; the pretrained
     encoder and random initialisation share all but the last. Global random state is as before
-    afterwards. A training is resumed from the file `unfinished`. `on_trained` gets the network
-    unless training failed.
+    afterwards. `on_step` gets the number of rows of each finished step, and may raise to stop.
     """
     device, task = choose_device(device_name), features.task
     settings = replace(settings, precision=choose_precision(settings.precision, device))
     rows = training_rows(task, features.train, settings.max_train_examples, seed, train_fraction)
     selection = _selection(features, settings, len(rows) / settings.batch_size)
-    label = f"{task.name}, {encoder_label(role, source.name)}, seed {seed}"
     start_memory(device)
     with seeded(seed, device):
-        network = build_network(task, source, role, seed, settings, device)
-        trainer = Trainer(network, task, source.tokenizer.pad_token_id, settings, label)
+        trainer = _trainer(features, source, settings, role, seed, device)
         start = time.monotonic()
-        failure = trainer.train(features.train.features, rows, seed, on_step, selection, unfinished)
+        failure = trainer.train(features.train.features, rows, seed, on_step, selection)
         train_seconds = time.monotonic() - start
-        if failure is None:
-            on_trained(network)
         lines, problem = _lines(features, lambda _, split: trainer.predict(split.features), failure)
         memory = peak_memory(device)
         reported = next(iter(features.predicted.values())).features
         train_flops, inference_flops = count_flops(trainer, features.train.features, rows, reported)
     return Finetuned(
-        lines,
-        problem,
-        settings.record(len(rows)) | {"micro_batch_size": trainer.micro_batch_size},
-        len(np.unique(features.train.features.example_of[rows])),
-        round(train_seconds, 3),
-        selection.described() if selection else {},
-        train_flops,
-        inference_flops,
-        memory,
-        torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-        sum(weights.numel() for weights in network.encoder.parameters()),
+        lines=lines,
+        degenerate=problem,
+        hyper_parameters=settings.record(len(rows))
+        | {"micro_batch_size": trainer.micro_batch_size},
+        num_train_examples=len(np.unique(features.train.features.example_of[rows])),
+        train_seconds=round(train_seconds, 3),
+        selected=selection.described() if selection else {},
+        train_flops=train_flops,
+        inference_flops=inference_flops,
+        peak_memory_mb=memory,
+        device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        num_parameters=sum(weights.numel() for weights in trainer.network.encoder.parameters()),
+        network=trainer.network if failure is None else None,
     )
 
 
-def score_bag_of_words(
+def expected_seconds(
     features: TaskFeatures,
-    seed: int,
+    source: ModelSource,
     settings: HyperParameters,
-    train_fraction: float = 1.0,
+    num_examples: int,
+    device_name: str,
+) -> float:
+    """How long a fine-tuning takes that trains on `num_examples` rows in all, from a few timed
+    steps here."""
+    device = choose_device(device_name)
+    settings = replace(settings, precision=choose_precision(settings.precision, device))
+    reported, num_steps = (
+        next(iter(features.predicted.values())),
+        num_examples / settings.batch_size,
+    )
+    num_predicted = sum(len(split.features.input_ids) for split in features.predicted.values())
+    if features.selection is not None and settings.evaluations_per_epoch:
+        num_rounds = round(settings.num_epochs * settings.evaluations_per_epoch)
+        num_predicted += num_rounds * len(features.selection.features.input_ids)
+    with seeded(0, device):
+        trainer = _trainer(features, source, settings, "pretrained", 0, device)
+        step, row = batch_seconds(trainer, features.train.features, reported.features)
+    return num_steps * step + num_predicted * row
+
+
+def _trainer(
+    features: TaskFeatures,
+    source: ModelSource,
+    settings: HyperParameters,
+    role: Role,
+    seed: int,
+    device: torch.device,
+) -> Trainer:
+    network = build_network(features.task, source, role, seed, settings, device)
+    label = f"{features.task.name}, {encoder_label(role, source.name)}, seed {seed}"
+    return Trainer(network, features.task, source.tokenizer.pad_token_id, settings, label)
+
+
+def fit_bag_of_words(
+    features: TaskFeatures, settings: HyperParameters, *, seed: int, train_fraction: float = 1.0
 ) -> Finetuned:
     """The TF-IDF baseline, learnt from the same examples as an encoder of that seed."""
     task = features.task
@@ -166,25 +252,8 @@ def score_bag_of_words(
     )
     lines, problem = _lines(features, lambda name, _: logits(probabilities[name]))
     seconds = round(time.monotonic() - start, 3)
-    return Finetuned(lines, problem, choice._asdict(), len(learnt), seconds, device="cpu")
-
-
-def build_network(
-    task: Task,
-    source: ModelSource,
-    role: Role,
-    seed: int,
-    settings: HyperParameters,
-    device: torch.device,
-) -> EncoderWithHead:
-    """The encoder with the task's head, drawn by the seed."""
-    generator = torch.Generator().manual_seed(seed)
-    tokenizer = with_added_tokens(source.tokenizer, task.added_tokens)
-    encoder = load_encoder(source, role, seed, len(tokenizer))
-    prepare_encoder(encoder, settings.dropout, device, settings.precision)
-    freeze(encoder, settings.freeze)
-    pooled = replace(task, pooling=settings.pooling)
-    return EncoderWithHead(encoder, make_head(pooled, encoder, tokenizer, generator)).to(device)
+    chosen = {name.rpartition("__")[2]: value for name, value in choice.items()}
+    return Finetuned(lines, problem, chosen, len(learnt), seconds, device="cpu")
 
 
 def _selection(

@@ -1,23 +1,10 @@
 """The TF-IDF baseline learns what texts say, chooses by the score it is given, and fits exactly."""
 
-from itertools import product
-
 import numpy as np
 import pytest
-from scipy.sparse import random_array, vstack
-from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import normalize
 
-from benchmarks.finetune.bag_of_words import (
-    ANALYZERS,
-    CHOICES,
-    STRENGTHS,
-    WEIGHTS,
-    Choice,
-    Learner,
-    bag_of_words,
-)
 from benchmarks.metrics.labels import macro_f1
+from benchmarks.training.bag_of_words import GRID, bag_of_words
 
 WORDS = ["alpha", "beta", "gamma", "delta", "rho", "sigma", "tau", "phi", "chi", "psi"]
 
@@ -37,7 +24,7 @@ def learn(rows, labels, predicted, num_labels, seed=0, metric=lambda a, b: (a ==
 
 def accuracy(learnt, labels, others, gold, num_labels=2):
     probabilities, choice = learn(learnt, labels, {"dev": others}, num_labels)
-    assert choice in CHOICES
+    assert choice["ngrams__analyzer"] in GRID["ngrams__analyzer"]
     assert probabilities["dev"].sum(1) == pytest.approx(1.0)
     return float((probabilities["dev"].argmax(1) == gold).mean())
 
@@ -71,30 +58,8 @@ def test_the_metric_of_the_task_decides():
         (f"{text.replace('tau', 'rho')} {'tau' if has else ''}",)
         for text, has in zip(texts(rng, 300), has_word, strict=True)
     ]
-    assert learn(rows, labels, {}, 2)[1].class_weight is None
-    assert learn(rows, labels, {}, 2, metric=macro_f1)[1].class_weight == "balanced"
-
-
-@pytest.mark.parametrize("num_classes", [2, 4])
-@pytest.mark.parametrize("class_weight", [None, "balanced"])
-def test_coordinates_in_the_span_of_the_rows_give_the_same_model(
-    num_classes, class_weight, monkeypatch
-):
-    monkeypatch.setattr("benchmarks.finetune.bag_of_words._MANY_LABELS", num_classes)
-    rng = np.random.default_rng(0)
-    features = random_array((50, 500), density=0.1, format="csr", rng=rng)
-    features = normalize(vstack([features, features[:10]], format="csr"))  # of rank 50
-    others = normalize(random_array((20, 500), density=0.1, format="csr", rng=rng))
-    labels = np.minimum(rng.integers(0, 2 * num_classes, 60), num_classes - 1)  # uneven
-    for strength in (0.1, 16.0):
-        learner = Learner(features, labels)
-        assert learner.is_rotated
-        plain = LogisticRegression(C=strength, class_weight=class_weight, max_iter=1000, tol=1e-8)
-        plain.fit(features, labels)
-        found = learner.model(Choice("words", class_weight, strength), 1e-8)
-        assert found.coef_ == pytest.approx(plain.coef_, abs=1e-4)
-        probabilities = found.predict_proba(others), plain.predict_proba(others)
-        assert probabilities[0] == pytest.approx(probabilities[1], abs=1e-5)
+    assert learn(rows, labels, {}, 2)[1]["model__class_weight"] is None
+    assert learn(rows, labels, {}, 2, metric=macro_f1)[1]["model__class_weight"] == "balanced"
 
 
 def test_labels_keep_their_places_and_unseen_ones_have_no_chance():
@@ -107,9 +72,17 @@ def test_labels_keep_their_places_and_unseen_ones_have_no_chance():
     assert one["dev"].tolist() == [[0, 0, 1, 0, 0]]
 
 
-@pytest.mark.parametrize("number", [0, 5, 7])
-def test_the_highest_score_is_chosen(number):
-    """Three analyzers and two weights, then two further C for the best of them."""
+@pytest.mark.parametrize(
+    ("number", "chosen"),
+    [
+        (0, ("words", None, 16.0)),
+        (3, ("characters", "balanced", 16.0)),
+        (7, ("words", None, 4.0)),
+        (8, ("words", None, 64.0)),
+    ],
+)
+def test_the_highest_score_is_chosen_on_rows_that_are_held_out(number, chosen):
+    """Three analyzers and two weights, then C for the best of them."""
     rows, labels = [("a b",), ("c d",)] * 20, np.array([0, 1] * 20)
     asked = []
 
@@ -117,7 +90,7 @@ def test_the_highest_score_is_chosen(number):
         asked.append(sorted(positions.tolist()) == list(range(40)))
         return float(len(asked) == number + 1)
 
-    chosen = bag_of_words(rows, labels, {}, 2, 0, score)[1]
-    assert asked == [True] * 8
-    tried = [Choice(a, w, STRENGTHS[0]) for a, w in product(ANALYZERS, WEIGHTS)]
-    assert chosen == [*tried, *(tried[0]._replace(C=c) for c in STRENGTHS[1:])][number]
+    found = bag_of_words(rows, labels, {}, 2, 0, score)[1]
+    assert asked == [True] * 9
+    names = ("ngrams__analyzer", "model__class_weight", "model__C")
+    assert tuple(found[name] for name in names) == chosen

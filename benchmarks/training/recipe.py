@@ -90,7 +90,7 @@ def recipe_for(task: Task, hidden_size: int, name: str = "auto") -> HyperParamet
     if (own := _TABLES["by_suite"].get(task.suite)) is None:
         raise UserError(
             f"{task.name}: the suite {task.suite!r} names no fine-tuning recipe; add one of "
-            f"{', '.join(_TABLES['recipes'])} to [by_suite] of benchmarks/finetune/recipe.toml"
+            f"{', '.join(_TABLES['recipes'])} to [by_suite] of benchmarks/training/recipe.toml"
         )
     chosen, size = own if name == "auto" else name, size_of(hidden_size)
     known = {**_entry(_TABLES["by_task"], task), **_entry(_TABLES["by_size"][size], task)}

@@ -1,0 +1,370 @@
+"""Fine-tunings of an evaluation: done one after the other or in processes, the search over their
+options, and a forecast of how long they take."""
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from benchmarks.encoder import ModelSource
+from benchmarks.finetune import (
+    Finetuned,
+    TaskFeatures,
+    choose_device,
+    expected_seconds,
+    finetune,
+    fit_bag_of_words,
+    sampled_examples,
+    tokenize,
+    training_rows,
+)
+from benchmarks.results.predictions import score_splits
+from benchmarks.results.results import Result, encoder_label, percent
+from benchmarks.tasks.load import TaskData
+from benchmarks.tasks.own import record_of
+from benchmarks.tasks.task import Line, Task
+from benchmarks.training.network import keep, kept_folder
+from benchmarks.training.recipe import HyperParameters, seeds_for
+from benchmarks.training.search import best_of, grid, held_out_data
+from electrify.config.evaluate import EvaluateConfig, Role
+from electrify.system.machine import git_commit, num_cores, return_freed_memory, versions
+from electrify.system.outcome import UserError
+from electrify.system.progress import (
+    Progress,
+    Stopped,
+    StopRequest,
+    duration,
+    handle_stop_signals,
+    log,
+    setup_logging,
+)
+from electrify.system.unknown import coverage_of
+
+FEW_EXAMPLES = 5_000  # to train on: timing steps would take as long as a good part of them
+_UNNAMED = "models.partial"  # folder of kept networks before their record is written
+_SAVED = "finished fine-tunings are saved"
+Lines = Mapping[str, list[Line]]  # by split
+
+
+@dataclass(frozen=True)
+class Job:
+    """One fine-tuning."""
+
+    task: Task
+    data: TaskData = field(repr=False)
+    settings: HyperParameters
+    role: Role
+    seed: int
+    train_fraction: float = 1.0
+    key: str = ""  # `Result.key`
+    search: Mapping[str, Any] = field(default_factory=dict)  # what a record says of the search
+
+    def label(self, source: ModelSource) -> str:
+        part = "" if self.train_fraction == 1.0 else f" on {100 * self.train_fraction:g} %"
+        return f"{self.task.title}, {encoder_label(self.role, source.name)}, seed {self.seed}{part}"
+
+
+# --- fine-tunings, one after the other or in processes --------------------------------------------
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    features: Mapping[str, TaskFeatures],
+    source: ModelSource,
+    options: EvaluateConfig,
+    stop: StopRequest,
+    folder: Path | None = None,
+) -> Iterator[tuple[Job, Result, Lines]]:
+    """Each job with its record and its predictions by split, as they finish.
+
+    `evaluate.num_processes` of them run at a time, one a GPU at least; they share the cores. With
+    one they run in this process, in order. With `folder` a network that is kept is written there.
+    Raises `Stopped` as soon as `stop` is set, and `UserError` where a process was killed.
+    """
+    if not jobs:
+        return
+    device = choose_device(options.device)
+    num_processes = min(len(jobs), num_workers(options.num_processes, device.type))
+    kept = folder / _UNNAMED if folder is not None and options.keep_models else None
+    work = [
+        (job, features[job.task.name], source, options.device, kept, f"{n} of {len(jobs)}")
+        for n, job in enumerate(jobs, start=1)
+    ]
+    if num_processes > 1:
+        yield from _in_processes(work, num_processes, device.type, stop)
+        return
+    for job, *arguments in work:
+        yield job, *run_job(job, *arguments, stop)
+        return_freed_memory()
+        if stop:  # a bag of words has no steps that look
+            raise Stopped(_SAVED, stop.signal)
+
+
+def num_workers(asked: int, device_type: str) -> int:
+    """How many fine-tunings run at once: as many as asked for, and one a GPU where these are
+    used."""
+    return max(asked, torch.cuda.device_count()) if device_type == "cuda" else asked
+
+
+def gpu_of(slot: int) -> str | None:
+    """The one GPU that a process shall see, as `CUDA_VISIBLE_DEVICES` names it: processes take the
+    visible ones in turn. None where there is no GPU."""
+    num_gpus = torch.cuda.device_count()
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = given.split(",") if given else list(map(str, range(num_gpus)))
+    return names[slot % num_gpus] if num_gpus else None
+
+
+def _in_processes(
+    work: Sequence[tuple[Any, ...]], num_processes: int, device_type: str, stop: StopRequest
+) -> Iterator[tuple[Job, Result, Lines]]:
+    from joblib import Parallel, delayed
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    gpus = [gpu_of(slot) if device_type == "cuda" else None for slot in range(num_processes)]
+    threads = max(1, num_cores() // num_processes)
+    calls = (delayed(_work)(n, arguments, gpus, threads) for n, arguments in enumerate(work))
+    finished = Parallel(num_processes, return_as="generator_unordered")(calls)
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise Stopped(_SAVED, signal.Signals(number))
+
+    try:
+        for _ in work:
+            with handle_stop_signals(leave):
+                number, result, lines = next(finished)
+            yield work[number][0], result, lines
+            if stop:
+                raise Stopped(_SAVED, stop.signal)
+    except TerminatedWorkerError as error:
+        raise UserError(
+            "a fine-tuning process was killed, probably because memory ran out: lower "
+            f"evaluate.num_processes (now {num_processes}); finished fine-tunings are kept"
+        ) from error
+    finally:
+        finished.close()
+
+
+def _work(
+    number: int, arguments: tuple[Any, ...], gpus: Sequence[str | None], threads: int
+) -> tuple[int, Result, Lines]:
+    """One job in a worker process, which sees one GPU; the parent process answers signals."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    setup_logging()
+    slot = int("0" + "".join(filter(str.isdigit, multiprocessing.current_process().name)))
+    if (gpu := gpus[slot % len(gpus)]) is not None and not torch.cuda.is_initialized():
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+    torch.set_num_threads(threads)
+    result, lines = run_job(*arguments, StopRequest())
+    return_freed_memory()
+    return number, result, lines
+
+
+def run_job(
+    job: Job,
+    features: TaskFeatures,
+    source: ModelSource,
+    device: str,
+    kept: Path | None,
+    note: str,
+    stop: StopRequest,
+) -> tuple[Result, Lines]:
+    """Fine-tune, predict and score: the record, and the predictions by split.
+
+    A trained encoder is written to the folder `kept`/`job.key`, where one is given.
+    """
+    start, task, data, settings = time.monotonic(), job.task, job.data, job.settings
+    if job.role == "bag-of-words":
+        fitted = fit_bag_of_words(
+            features, settings, seed=job.seed, train_fraction=job.train_fraction
+        )
+    else:
+        with Progress(f"{note}: {job.label(source)}", num_rows(job, features), "examples") as bar:
+
+            def on_step(count: int) -> None:
+                bar.update(count)
+                if stop:
+                    raise Stopped(_SAVED, stop.signal)
+
+            fitted = finetune(
+                features,
+                source,
+                settings,
+                seed=job.seed,
+                role=job.role,
+                train_fraction=job.train_fraction,
+                device_name=device,
+                on_step=on_step,
+            )
+        if kept is not None and job.role == "pretrained" and fitted.network is not None:
+            keep(kept / job.key, fitted.network, task, source, settings)
+    metrics = score_splits(task, data.split, fitted.lines)
+    reported = features.predicted[data.split].features
+    used = fitted.hyper_parameters
+    result = Result(
+        key=job.key,
+        suite=task.suite,
+        task=task.name,
+        task_version=task.version,
+        own_task=record_of(task),
+        role=job.role,
+        model_path=source.name,
+        seed=job.seed,
+        metric=task.headline,
+        value=metrics[task.headline],
+        higher_is_better=task.higher_is_better,
+        metrics=metrics,
+        split=data.split,
+        num_examples=len(data.reported),
+        parts=dict(data.parts),
+        truncated_fraction=reported.num_truncated / len(data.reported),
+        selection=settings.selection,
+        search=dict(job.search),
+        notes=_doubts(job, features, source, fitted),
+        recommended={n: v for n, v in source.recommended.items() if used.get(n) == v},
+        versions=versions(),
+        data_sha256=data.sha256,
+        data_commits=dict(data.commits),
+        git_commit=git_commit(),
+        seconds=round(time.monotonic() - start, 3),
+        train_fraction=job.train_fraction,
+        **fitted.record,
+    )
+    return result, fitted.lines
+
+
+def _doubts(job: Job, features: TaskFeatures, source: ModelSource, fitted: Finetuned) -> list[str]:
+    """What looks wrong with a record although nothing failed."""
+    doubts = list[str]()
+    if not fitted.degenerate:
+        doubts += job.task.doubts(job.data.train, fitted.lines[job.data.split])
+    if job.role == "bag-of-words":
+        return doubts
+    rows = features.predicted[job.data.split].features.input_ids
+    if (coverage := coverage_of(rows, source.tokenizer)).is_unfit:
+        doubts.append(str(coverage))
+    batch_size = job.settings.batch_size
+    at_once = fitted.hyper_parameters["micro_batch_size"]
+    if at_once < min(job.settings.micro_batch_size or batch_size, batch_size):
+        doubts.append(f"out of memory: batches of {at_once} rows at once")
+    return doubts
+
+
+def num_rows(job: Job, features: TaskFeatures) -> int:
+    """Rows that a job trains on, each pass counted; of a bag of words the rows once."""
+    most = job.settings.max_train_examples
+    rows = training_rows(job.task, features.train, most, job.seed, job.train_fraction)
+    if job.role == "bag-of-words":
+        return len(rows)
+    return job.settings.num_steps(len(rows)) * job.settings.batch_size
+
+
+def take_model(folder: Path, job: Job, result: Result) -> None:
+    """Give the network that a job kept, if any, the name of its record's predictions."""
+    if (made := folder / _UNNAMED / job.key).is_dir():
+        kept = kept_folder(folder, result)
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        made.rename(kept)
+        with suppress(OSError):  # others are still in it
+            made.parent.rmdir()
+
+
+# --- before the first fine-tuning -----------------------------------------------------------------
+
+
+def search_settings(
+    jobs: Sequence[Job],
+    done: Sequence[Result],
+    source: ModelSource,
+    options: EvaluateConfig,
+    stop: StopRequest,
+) -> list[Job]:
+    """The jobs with the best settings of `evaluate.search` for their task and role; as they are
+    without a search.
+
+    Every combination learns once from a part of the first seed's training rows and is scored on
+    the rest of them. A record of the same search says what was best, so that it is not done again.
+    """
+    search = options.search
+    if search is None:
+        return list(jobs)
+    found = {result.key.rpartition("-")[0]: result.search for result in done}
+    chosen = {(j.task.name, j.role): found.get(j.key.rpartition("-")[0], {}) for j in jobs}
+    trials, features = list[Job](), dict[str, TaskFeatures]()
+    for job in {(job.task.name, job.role): job for job in jobs}.values():
+        tried, seed = grid(search, job.task), seeds_for(job.task, options)[0]
+        if job.role == "bag-of-words" or not tried or chosen[job.task.name, job.role]:
+            continue
+        rows = sampled_examples(len(job.data.train), job.settings.max_train_examples, seed)
+        part = held_out_data(job.task, job.data, rows.tolist(), search.held_out_fraction)
+        features[job.task.name] = tokenize(job.task, part, source, job.settings, [seed])
+        for number, changes in enumerate(tried):
+            trial = replace(job, data=part, seed=seed, key=str(number), search=changes)
+            trials.append(replace(trial, settings=replace(job.settings, **changes)))
+    if trials:
+        log(f"search: {len(trials)} fine-tunings on a part of the training rows")
+    results: dict[tuple[str, Role], list[Result]] = {}
+    unkept = options.model_copy(update={"keep_models": False})
+    for trial, result, _ in run_jobs(trials, features, source, unkept, stop):
+        results.setdefault((trial.task.name, trial.role), []).append(result)
+        log(f"search: {trial.label(source)}, {_words(trial.search)}: {percent(result.value)}")
+    for key, tried_results in results.items():
+        in_order = sorted(tried_results, key=lambda result: int(result.key))
+        best = in_order[best_of([vars(of) for of in in_order], in_order[0].higher_is_better)]
+        chosen[key] = {
+            "chosen": dict(best.search),
+            "best": _words(best.search),
+            "value": best.value,
+            "num_held_out": best.num_examples,
+            "num_trials": len(in_order),
+        }
+    return [_with_search(job, chosen[job.task.name, job.role]) for job in jobs]
+
+
+def _with_search(job: Job, search: Mapping[str, Any]) -> Job:
+    settings = replace(job.settings, **search.get("chosen", {}))
+    return replace(job, settings=settings, search=search)
+
+
+def _words(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {json.dumps(value)}" for name, value in options.items())
+
+
+def forecast(
+    jobs: Sequence[Job],
+    features: Mapping[str, TaskFeatures],
+    source: ModelSource,
+    options: EvaluateConfig,
+) -> Iterator[str]:
+    """One line on how long these jobs take, from timed steps of each task; nothing of a few
+    examples. Trials of a search count as whole fine-tunings; TF-IDF is not counted."""
+    jobs = [job for job in jobs if job.role != "bag-of-words"]
+    examples = {job.key: num_rows(job, features[job.task.name]) for job in jobs}
+    if sum(examples.values()) < FEW_EXAMPLES:
+        return
+    device = "cuda" if options.device in ("auto", "cuda") and torch.cuda.is_available() else "cpu"
+    workers = min(len(jobs), num_workers(options.num_processes, device))
+    threads, seconds, count = torch.get_num_threads(), 0.0, 0
+    if workers > 1:
+        torch.set_num_threads(max(1, num_cores() // workers))
+    for task, job in {job.task.name: job for job in jobs}.items():
+        own = [other for other in jobs if other.task.name == task]
+        num_trials = len({other.role for other in own}) * len(grid(options.search, job.task))
+        count += len(own) + num_trials
+        total = sum(examples[other.key] for other in own) * (1 + num_trials / len(own))
+        seconds += expected_seconds(features[task], source, job.settings, total, options.device)
+    torch.set_num_threads(threads)
+    return_freed_memory()
+    about = duration(seconds / workers)
+    yield f"evaluate: {count} fine-tunings, about {about} (from timed steps here)"
