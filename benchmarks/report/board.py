@@ -18,7 +18,6 @@ from benchmarks.report.scores import (
     mean_over_tasks,
     score_table,
 )
-from benchmarks.results.predictions import check_value
 from benchmarks.results.results import RESULTS, percent, task_of
 from benchmarks.results.run_folder import read_scores, told_apart
 from benchmarks.statistics.comparison import Rank, rank_over_tasks, rank_samples
@@ -72,10 +71,6 @@ def _encoders(places: Sequence[Path]) -> list[Encoder]:
             runs.append(run)
         elif place.name != BOARD:  # an earlier board of the same places
             warn(f"{place} has no {RESULTS} with scores; it is left out of the board")
-    for run in runs:
-        for stage, records in run.evaluations.items():
-            for result in records:
-                check_value(run.place(stage), result)
     encoders = [encoder for run in told_apart(runs) for encoder in encoders_of([run])]
     names = [encoder.name for encoder in encoders]
     return [  # two runs may have scored another encoder under one name
