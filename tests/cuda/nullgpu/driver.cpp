@@ -5,87 +5,39 @@ API void nullgpu_reset();
 
 // --- the driver
 static std::map<CUfunction, std::string> driver_names;
-API CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
-API CUresult cuDriverGetVersion(int* v) {
-  *v = 13000;
-  return CUDA_SUCCESS;
-}
-API CUresult cuDeviceGet(CUdevice* d, int n) {
-  *d = n;
-  return CUDA_SUCCESS;
-}
-API CUresult cuDeviceGetCount(int* n) {
-  *n = 1;
-  return CUDA_SUCCESS;
-}
-API CUresult cuDeviceGetName(char* s, int n, CUdevice) {
-  snprintf(s, n, "%s", card().name.c_str());
-  return CUDA_SUCCESS;
-}
-API CUresult cuDeviceGetAttribute(int* v, CUdevice_attribute a, CUdevice) {
-  *v = attribute(int(a));
-  return CUDA_SUCCESS;
-}
-API CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned* f, int* active) {
-  *f = 0;
-  *active = 1;
-  return CUDA_SUCCESS;
-}
-API CUresult cuDevicePrimaryCtxRetain(CUcontext* c, CUdevice) {
-  *c = (CUcontext)0x77;
-  return CUDA_SUCCESS;
-}
-API CUresult cuCtxGetCurrent(CUcontext* c) {
-  *c = (CUcontext)0x77;
-  return CUDA_SUCCESS;
-}
-API CUresult cuCtxSetCurrent(CUcontext) { return CUDA_SUCCESS; }
-API CUresult cuCtxGetLimit(size_t* v, CUlimit) {
-  *v = 1 << 20;
-  return CUDA_SUCCESS;
-}
-API CUresult cuCtxSetLimit(CUlimit, size_t) { return CUDA_SUCCESS; }
-API CUresult cuGetErrorString(CUresult, const char** s) {
-  *s = "error of the null GPU";
-  return CUDA_SUCCESS;
-}
-API CUresult cuGetErrorName(CUresult, const char** s) {
-  *s = "NULLGPU";
-  return CUDA_SUCCESS;
-}
-API CUresult cuModuleLoadData(CUmodule* m, const void* image) {
-  LOCK;
-  *m = (CUmodule)(next_handle += 16);
-  tick("modules loaded");
-  return CUDA_SUCCESS;
-}
+DRIVER(cuInit, (unsigned))
+DRIVER(cuDriverGetVersion, (int* v), *v = 13000)
+DRIVER(cuDeviceGet, (CUdevice* d, int n), *d = n)
+DRIVER(cuDeviceGetCount, (int* n), *n = 1)
+DRIVER(cuDeviceGetAttribute, (int* v, CUdevice_attribute a, CUdevice), *v = attribute(int(a)))
+DRIVER(cuDevicePrimaryCtxGetState, (CUdevice, unsigned* f, int* active), *f = 0; *active = 1)
+DRIVER(cuDevicePrimaryCtxRetain, (CUcontext* c, CUdevice), *c = (CUcontext)0x77)
+DRIVER(cuCtxGetCurrent, (CUcontext* c), *c = (CUcontext)0x77)
+DRIVER(cuCtxSetCurrent, (CUcontext))
+DRIVER(cuCtxGetLimit, (size_t* v, CUlimit), *v = 1 << 20)
+DRIVER(cuCtxSetLimit, (CUlimit, size_t))
+DRIVER(cuGetErrorString, (CUresult, const char** s), *s = "error of the null GPU")
+DRIVER(cuGetErrorName, (CUresult, const char** s), *s = "NULLGPU")
+DRIVER(cuModuleLoadData,
+       (CUmodule* m, const void* image), *m = (CUmodule)(next_handle += 16); tick("modules loaded"))
 API CUresult cuModuleLoadDataEx(CUmodule* m, const void* i, unsigned, CUjit_option*, void**) {
   return cuModuleLoadData(m, i);
 }
 API CUresult cuModuleLoad(CUmodule* m, const char*) { return cuModuleLoadData(m, nullptr); }
-API CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }
-API CUresult cuModuleGetFunction(CUfunction* f, CUmodule, const char* name) {
-  LOCK;
-  *f = (CUfunction)(next_handle += 16);
-  driver_names[*f] = name;
-  return CUDA_SUCCESS;
-}
+DRIVER(cuModuleUnload, (CUmodule))
+DRIVER(cuModuleGetFunction,
+       (CUfunction* f, CUmodule, const char* name), *f = (CUfunction)(next_handle += 16);
+       driver_names[*f] = name)
 API CUresult cuFuncGetAttribute(int* v, CUfunction_attribute a, CUfunction) {
   *v = a == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 1024
        : a == CU_FUNC_ATTRIBUTE_NUM_REGS            ? 64
                                                     : 0;
   return CUDA_SUCCESS;
 }
-API CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; }
-API CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CUDA_SUCCESS; }
-API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* n, CUfunction, int, size_t) {
-  *n = 4;
-  return CUDA_SUCCESS;
-}
-API CUresult cuOccupancyMaxActiveClusters(int* n, CUfunction, const CUlaunchConfig*) {
-  *n = 4;
-  return CUDA_SUCCESS;
-}
+DRIVER(cuFuncSetAttribute, (CUfunction, CUfunction_attribute, int))
+DRIVER(cuFuncSetCacheConfig, (CUfunction, CUfunc_cache))
+DRIVER(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int* n, CUfunction, int, size_t), *n = 4)
+DRIVER(cuOccupancyMaxActiveClusters, (int* n, CUfunction, const CUlaunchConfig*), *n = 4)
 static CUresult drive(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                       unsigned bz, unsigned sh, CUstream s) {
   if (check_grid(dim3(gx, gy, gz), dim3(bx, by, bz), sh)) return CUDA_ERROR_INVALID_VALUE;
@@ -120,33 +72,18 @@ API CUresult cuPointerGetAttribute(void* out, CUpointer_attribute a, CUdeviceptr
     *(unsigned long long*)out = 0;
   return CUDA_SUCCESS;
 }
-API CUresult cuTensorMapEncodeTiled(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
-                                    const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
-                                    const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
-                                    CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
-  return CUDA_SUCCESS;
-}
-API CUresult cuTensorMapEncodeIm2col(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
-                                     const cuuint64_t*, const cuuint64_t*, const int*, const int*,
-                                     cuuint32_t, cuuint32_t, const cuuint32_t*,
-                                     CUtensorMapInterleave, CUtensorMapSwizzle,
-                                     CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
-  return CUDA_SUCCESS;
-}
-API CUresult cuLinkCreate_v2(unsigned, CUjit_option*, void**, CUlinkState*) { return CUDA_SUCCESS; }
-API CUresult cuLinkAddData_v2(CUlinkState, CUjitInputType, void*, size_t, const char*, unsigned,
-                              CUjit_option*, void**) {
-  return CUDA_SUCCESS;
-}
-API CUresult cuLinkComplete(CUlinkState, void**, size_t*) { return CUDA_SUCCESS; }
-API CUresult cuMemGetAddressRange_v2(CUdeviceptr* b, size_t* n, CUdeviceptr p) {
-  LOCK;
-  auto it = device_blocks.upper_bound((char*)p);
-  --it;
-  if (b) *b = (CUdeviceptr)it->first;
-  if (n) *n = it->second;
-  return CUDA_SUCCESS;
-}
+DRIVER(cuTensorMapEncodeTiled,
+       (CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*,
+       const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
+       CUtensorMapL2promotion, CUtensorMapFloatOOBfill))
+DRIVER(cuTensorMapEncodeIm2col,
+       (CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*,
+       const int*, const int*, cuuint32_t, cuuint32_t, const cuuint32_t*, CUtensorMapInterleave,
+       CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill))
+DRIVER(cuLinkCreate_v2, (unsigned, CUjit_option*, void**, CUlinkState*))
+DRIVER(cuLinkAddData_v2,
+       (CUlinkState, CUjitInputType, void*, size_t, const char*, unsigned, CUjit_option*, void**))
+DRIVER(cuLinkComplete, (CUlinkState, void**, size_t*))
 API cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** p, unsigned,
                                                  unsigned long long,
                                                  cudaDriverEntryPointQueryResult* r) {

@@ -8,13 +8,6 @@
 #pragma once
 #include <cuda_runtime_api.h>
 #include <cuda.h>
-#define __CUDA_FP16_H__
-#define __CUDA_BF16_H__
-struct __half;
-struct __half2;
-struct __nv_bfloat16;
-#include <cublas_v2.h>
-#include <cublasLt.h>
 #include <sys/mman.h>
 #include <dlfcn.h>
 #include <algorithm>
@@ -28,6 +21,19 @@ struct __nv_bfloat16;
 #include <vector>
 
 #define API extern "C" __attribute__((visibility("default")))
+// A function of the runtime, or of the driver, that does this and succeeds
+#define RUNTIME(name, arguments, ...) \
+  API cudaError_t name arguments {    \
+    LOCK;                             \
+    __VA_ARGS__;                      \
+    return cudaSuccess;               \
+  }
+#define DRIVER(name, arguments, ...) \
+  API CUresult name arguments {      \
+    LOCK;                            \
+    __VA_ARGS__;                     \
+    return CUDA_SUCCESS;             \
+  }
 
 struct Card {
   std::string name = "NVIDIA H100 80GB HBM3";
@@ -37,20 +43,9 @@ struct Card {
 inline Card card() {
   static Card made = [] {
     Card of;
-    if (const char* text = getenv("NULLGPU")) {
-      std::string s(text);
-      std::vector<std::string> parts;
-      size_t at;
-      while ((at = s.find(';')) != std::string::npos) {
-        parts.push_back(s.substr(0, at));
-        s.erase(0, at + 1);
-      }
-      parts.push_back(s);
-      of.name = parts[0];
-      if (parts.size() > 1) of.sm = atoi(parts[1].c_str());
-      if (parts.size() > 2) of.sms = atoi(parts[2].c_str());
-      if (parts.size() > 3) of.gb = atof(parts[3].c_str());
-    }
+    char name[100] = "";
+    if (const char* text = getenv("NULLGPU"))
+      if (sscanf(text, "%99[^;];%d;%d;%lf", name, &of.sm, &of.sms, &of.gb) > 0) of.name = name;
     return of;
   }();
   return made;

@@ -18,46 +18,22 @@ API size_t nullgpu_dump(char* out, size_t size, int which) {
 }
 
 // --- devices
-API cudaError_t cudaGetDeviceCount(int* n) {
-  *n = 1;
-  return cudaSuccess;
-}
-API cudaError_t cudaGetDevice(int* d) {
-  *d = 0;
-  return cudaSuccess;
-}
+RUNTIME(cudaGetDeviceCount, (int* n), *n = 1)
+RUNTIME(cudaGetDevice, (int* d), *d = 0)
 API cudaError_t cudaSetDevice(int d) {
   return d ? fail(cudaErrorInvalidDevice) : cudaSuccess;
 }
-API cudaError_t cudaDriverGetVersion(int* v) {
-  *v = 13000;
-  return cudaSuccess;
-}
-API cudaError_t cudaRuntimeGetVersion(int* v) {
-  *v = 13000;
-  return cudaSuccess;
-}
+RUNTIME(cudaDriverGetVersion, (int* v), *v = 13000)
+RUNTIME(cudaRuntimeGetVersion, (int* v), *v = 13000)
 API cudaError_t cudaGetLastError() {
   cudaError_t e = last_error;
   last_error = cudaSuccess;
   return e;
 }
 API cudaError_t cudaPeekAtLastError() { return last_error; }
-API cudaError_t cudaDeviceSynchronize() {
-  LOCK;
-  UNSAFE("cudaDeviceSynchronize");
-  tick("sync: device");
-  return cudaSuccess;
-}
-API cudaError_t cudaDeviceGetPCIBusId(char* s, int n, int d) {
-  snprintf(s, n, "0000:%02x:00.0", d + 1);
-  return cudaSuccess;
-}
-API cudaError_t cudaDeviceGetStreamPriorityRange(int* a, int* b) {
-  *a = 0;
-  *b = -5;
-  return cudaSuccess;
-}
+RUNTIME(cudaDeviceSynchronize, (), UNSAFE("cudaDeviceSynchronize"); tick("sync: device"))
+RUNTIME(cudaDeviceGetPCIBusId, (char* s, int n, int d), snprintf(s, n, "0000:%02x:00.0", d + 1))
+RUNTIME(cudaDeviceGetStreamPriorityRange, (int* a, int* b), *a = 0; *b = -5)
 API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int d) {
   memset(p, 0, sizeof *p);
   Card c = card();
@@ -112,18 +88,9 @@ int attribute(int a) {
   auto it = values.find(a);
   return it == values.end() ? 0 : it->second;
 }
-API cudaError_t cudaDeviceGetAttribute(int* v, cudaDeviceAttr a, int) {
-  *v = attribute(int(a));
-  return cudaSuccess;
-}
-API cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* p, int) {
-  *p = (cudaMemPool_t)1;
-  return cudaSuccess;
-}
-API cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* m) {
-  std::swap(*m, thread_mode);
-  return cudaSuccess;
-}
+RUNTIME(cudaDeviceGetAttribute, (int* v, cudaDeviceAttr a, int), *v = attribute(int(a)))
+RUNTIME(cudaDeviceGetDefaultMemPool, (cudaMemPool_t* p, int), *p = (cudaMemPool_t)1)
+RUNTIME(cudaThreadExchangeStreamCaptureMode, (cudaStreamCaptureMode* m), std::swap(*m, thread_mode))
 
 // --- memory
 static cudaError_t take(void** p, size_t n) {
@@ -166,11 +133,7 @@ API cudaError_t cudaFree(void* p) {
   give(p);
   return cudaSuccess;
 }
-API cudaError_t cudaMemGetInfo(size_t* f, size_t* t) {
-  *t = size_t(card().gb * 1e9);
-  *f = *t - used;
-  return cudaSuccess;
-}
+RUNTIME(cudaMemGetInfo, (size_t* f, size_t* t), *t = size_t(card().gb * 1e9); *f = *t - used)
 API cudaError_t cudaHostAlloc(void** p, size_t n, unsigned) {
   LOCK;
   UNSAFE("cudaHostAlloc");
@@ -179,22 +142,9 @@ API cudaError_t cudaHostAlloc(void** p, size_t n, unsigned) {
   tick("cudaHostAlloc");
   return cudaSuccess;
 }
-API cudaError_t cudaFreeHost(void* p) {
-  LOCK;
-  host_blocks.erase((char*)p);
-  free(p);
-  return cudaSuccess;
-}
-API cudaError_t cudaHostRegister(void* p, size_t n, unsigned) {
-  LOCK;
-  host_blocks[(char*)p] = n;
-  return cudaSuccess;
-}
-API cudaError_t cudaHostUnregister(void* p) {
-  LOCK;
-  host_blocks.erase((char*)p);
-  return cudaSuccess;
-}
+RUNTIME(cudaFreeHost, (void* p), host_blocks.erase((char*)p); free(p))
+RUNTIME(cudaHostRegister, (void* p, size_t n, unsigned), host_blocks[(char*)p] = n)
+RUNTIME(cudaHostUnregister, (void* p), host_blocks.erase((char*)p))
 API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* a, const void* p) {
   LOCK;
   memset(a, 0, sizeof *a);
@@ -238,13 +188,8 @@ API cudaError_t cudaMemcpyAsync(void* d, const void* s, size_t n, cudaMemcpyKind
                                 cudaStream_t st) {
   return copy(d, s, n, k, st, true);
 }
-API cudaError_t cudaMemset(void* p, int v, size_t n) {
-  LOCK;
-  UNSAFE("cudaMemset");
-  memset(p, v, n);
-  tick("memset");
-  return cudaSuccess;
-}
+RUNTIME(cudaMemset,
+        (void* p, int v, size_t n), UNSAFE("cudaMemset"); memset(p, v, n); tick("memset"))
 API cudaError_t cudaMemsetAsync(void* p, int v, size_t n, cudaStream_t s) {
   LOCK;
   if (capturing.count(s)) {
@@ -255,9 +200,7 @@ API cudaError_t cudaMemsetAsync(void* p, int v, size_t n, cudaStream_t s) {
   if (n < (64u << 20)) memset(p, v, n);
   return cudaSuccess;
 }
-API cudaError_t cudaMemcpyToSymbol(const void*, const void*, size_t, size_t, cudaMemcpyKind) {
-  return cudaSuccess;
-}
+RUNTIME(cudaMemcpyToSymbol, (const void*, const void*, size_t, size_t, cudaMemcpyKind))
 API cudaError_t cudaGetSymbolAddress(void** p, const void*) {
   static char room[1 << 20];
   *p = room;
@@ -265,20 +208,14 @@ API cudaError_t cudaGetSymbolAddress(void** p, const void*) {
 }
 
 // --- streams and events
-API cudaError_t cudaStreamCreateWithPriority(cudaStream_t* s, unsigned, int) {
-  LOCK;
-  *s = (cudaStream_t)(next_handle += 16);
-  return cudaSuccess;
-}
+RUNTIME(cudaStreamCreateWithPriority,
+        (cudaStream_t* s, unsigned, int), *s = (cudaStream_t)(next_handle += 16))
 API cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned) {
   return cudaStreamCreateWithPriority(s, 0, 0);
 }
 API cudaError_t cudaStreamCreate(cudaStream_t* s) { return cudaStreamCreateWithPriority(s, 0, 0); }
-API cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
-API cudaError_t cudaStreamGetPriority(cudaStream_t, int* p) {
-  *p = 0;
-  return cudaSuccess;
-}
+RUNTIME(cudaStreamDestroy, (cudaStream_t))
+RUNTIME(cudaStreamGetPriority, (cudaStream_t, int* p), *p = 0)
 API cudaError_t cudaStreamQuery(cudaStream_t s) {
   LOCK;
   if (cudaError_t e = sync_stream(s, "query: stream")) return e;
@@ -302,17 +239,10 @@ API cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
   }
   return cudaSuccess;
 }
-API cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned f) {
-  LOCK;
-  *e = (cudaEvent_t)(next_handle += 16);
-  return cudaSuccess;
-}
+RUNTIME(cudaEventCreateWithFlags,
+        (cudaEvent_t* e, unsigned f), *e = (cudaEvent_t)(next_handle += 16))
 API cudaError_t cudaEventCreate(cudaEvent_t* e) { return cudaEventCreateWithFlags(e, 0); }
-API cudaError_t cudaEventDestroy(cudaEvent_t e) {
-  LOCK;
-  captured_events.erase(e);
-  return cudaSuccess;
-}
+RUNTIME(cudaEventDestroy, (cudaEvent_t e), captured_events.erase(e))
 API cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
   LOCK;
   auto it = capturing.find(s);
@@ -332,24 +262,11 @@ API cudaError_t cudaEventQuery(cudaEvent_t e) {
   UNSAFE("cudaEventQuery");
   return cudaSuccess;
 }
-API cudaError_t cudaEventSynchronize(cudaEvent_t e) {
-  LOCK;
-  UNSAFE("cudaEventSynchronize");
-  tick("sync: event");
-  return cudaSuccess;
-}
-API cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t, cudaEvent_t) {
-  *ms = 1;
-  return cudaSuccess;
-}
-API cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t f, void* u) {
-  f(u);
-  return cudaSuccess;
-}
-API cudaError_t cudaStreamAddCallback(cudaStream_t s, cudaStreamCallback_t f, void* u, unsigned) {
-  f(s, cudaSuccess, u);
-  return cudaSuccess;
-}
+RUNTIME(cudaEventSynchronize, (cudaEvent_t e), UNSAFE("cudaEventSynchronize"); tick("sync: event"))
+RUNTIME(cudaEventElapsedTime, (float* ms, cudaEvent_t, cudaEvent_t), *ms = 1)
+RUNTIME(cudaLaunchHostFunc, (cudaStream_t, cudaHostFn_t f, void* u), f(u))
+RUNTIME(cudaStreamAddCallback,
+        (cudaStream_t s, cudaStreamCallback_t f, void* u, unsigned), f(s, cudaSuccess, u))
 
 // --- graphs
 API cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode m) {
@@ -410,18 +327,11 @@ API cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s, cudaStreamCaptureStatus
   if (n) *n = 0;
   return cudaSuccess;
 }
-API cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t, cudaGraphNode_t*,
-                                                    const cudaGraphEdgeData*, size_t, unsigned) {
-  return cudaSuccess;
-}
-API cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* x, cudaGraph_t g,
-                                              unsigned long long) {
-  LOCK;
-  UNSAFE("cudaGraphInstantiate");
-  *x = (cudaGraphExec_t) new Graph(*(Graph*)g);
-  tick("graphs");
-  return cudaSuccess;
-}
+RUNTIME(cudaStreamUpdateCaptureDependencies,
+        (cudaStream_t, cudaGraphNode_t*, const cudaGraphEdgeData*, size_t, unsigned))
+RUNTIME(cudaGraphInstantiateWithFlags,
+        (cudaGraphExec_t* x, cudaGraph_t g, unsigned long long), UNSAFE("cudaGraphInstantiate"); *x
+        = (cudaGraphExec_t) new Graph(*(Graph*)g); tick("graphs"))
 API cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t) {
   LOCK;
   Graph* g = (Graph*)x;
@@ -430,8 +340,8 @@ API cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t) {
   for (auto& [n, k] : g->by_name) kernels["[graph] " + n] += k;
   return cudaSuccess;
 }
-API cudaError_t cudaGraphDestroy(cudaGraph_t) { return cudaSuccess; }
-API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t) { return cudaSuccess; }
+RUNTIME(cudaGraphDestroy, (cudaGraph_t))
+RUNTIME(cudaGraphExecDestroy, (cudaGraphExec_t))
 API cudaError_t cudaGraphGetNodes(cudaGraph_t g, cudaGraphNode_t* nodes, size_t* n) {
   Graph* of = (Graph*)g;
   size_t have = of ? of->kernels + of->copies : 0;
@@ -472,10 +382,7 @@ API cudaError_t __cudaPopCallConfiguration(dim3* g, dim3* b, size_t* sh, void* s
   *(void**)s = c.stream;
   return cudaSuccess;
 }
-API cudaError_t __cudaGetKernel(cudaKernel_t* k, const void* f) {
-  *k = (cudaKernel_t)f;
-  return cudaSuccess;
-}
+RUNTIME(__cudaGetKernel, (cudaKernel_t* k, const void* f), *k = (cudaKernel_t)f)
 static cudaError_t launch(const void* f, dim3 g, dim3 b, size_t sh, cudaStream_t s) {
   if (cudaError_t e = check_grid(g, b, sh)) return e;
   LOCK;
@@ -493,10 +400,8 @@ API cudaError_t cudaLaunchKernel(const void* f, dim3 g, dim3 b, void**, size_t s
 API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* f, void**) {
   return launch(f, c->gridDim, c->blockDim, c->dynamicSmemBytes, c->stream);
 }
-API cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
-API cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t, cudaFuncAttribute, int, int) {
-  return cudaSuccess;
-}
+RUNTIME(cudaFuncSetAttribute, (const void*, cudaFuncAttribute, int))
+RUNTIME(cudaKernelSetAttributeForDevice, (cudaKernel_t, cudaFuncAttribute, int, int))
 API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* a, const void*) {
   memset(a, 0, sizeof *a);
   a->maxThreadsPerBlock = 1024;
@@ -505,8 +410,5 @@ API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* a, const void*) {
   a->maxDynamicSharedSizeBytes = 49152;
   return cudaSuccess;
 }
-API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* n, const void*, int,
-                                                                       size_t, unsigned) {
-  *n = 4;
-  return cudaSuccess;
-}
+RUNTIME(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+        (int* n, const void*, int, size_t, unsigned), *n = 4)
