@@ -71,14 +71,14 @@ def check_corpus(config: RunConfig) -> None:
 def check_output(config: EvaluationRun, num_bytes: int = MIN_FREE_BYTES) -> None:
     """`UserError` if the output folder cannot be written, or has no room for so many bytes."""
     folder = Path(config.output_dir).absolute()
-    place = next(path for path in (folder, *folder.parents) if path.exists())
-    if not place.is_dir():
-        raise UserError(f"output_dir = {config.output_dir!r}: {place} is a file; name a folder")
-    if not os.access(place, os.W_OK):
+    parent = next(path for path in (folder, *folder.parents) if path.exists())
+    if not parent.is_dir():
+        raise UserError(f"output_dir = {config.output_dir!r}: {parent} is a file; name a folder")
+    if not os.access(parent, os.W_OK):
         raise UserError(
-            f"output_dir = {config.output_dir!r}: {place} cannot be written; name another folder"
+            f"output_dir = {config.output_dir!r}: {parent} cannot be written; name another folder"
         )
-    free = shutil.disk_usage(place).free
+    free = shutil.disk_usage(parent).free
     if free < num_bytes:
         raise UserError(
             f"output_dir = {config.output_dir!r}: {free / 2**20:,.0f} MiB are free there, and "
@@ -87,22 +87,22 @@ def check_output(config: EvaluationRun, num_bytes: int = MIN_FREE_BYTES) -> None
 
 
 def _check_addresses(config: RunConfig) -> None:
-    """Every address has a protocol that a library here speaks."""
+    """`UserError` for an address whose protocol no installed library knows."""
     from fsspec import get_filesystem_class
 
-    places = {
+    paths = {
         "output_dir": config.output_dir,
         "beam.work_dir": config.beam.work_dir,
         "pretrain.checkpoint_dir": config.pretrain.checkpoint_dir,
         "pretrain.inputs_dir": config.pretrain.inputs_dir,
     } | {f"clean.sources[{i}].path": source.path for i, source in enumerate(config.clean.sources)}
-    for key, place in places.items():
-        if place is None or not is_address(str(place)):
+    for key, path in paths.items():
+        if path is None or not is_address(path):
             continue
         try:
-            get_filesystem_class(str(place).partition("://")[0])
+            get_filesystem_class(path.partition("://")[0])
         except (ValueError, ImportError) as error:
-            raise UserError(f"{key} = {place!r}: {first_line(error)}") from None
+            raise UserError(f"{key} = {path!r}: {first_line(error)}") from None
 
 
 def _check_vocabulary(config: RunConfig) -> None:
@@ -156,7 +156,7 @@ def _check_hub(kind: str, name: str, key: str) -> None:
 
 
 def _check_devices(config: RunConfig) -> None:
-    """A device that the config names is there. What `auto` takes is always there."""
+    """`UserError` if a device that the config names is missing; `auto` needs none."""
     named = {"pretrain": config.pretrain.device, "evaluate": config.evaluate.device}
     for section, device in named.items():
         if device in ("auto", "cpu"):
