@@ -19,7 +19,6 @@ from benchmarks.tasks.labels import MultiLabelClassification, MultipleChoice
 from benchmarks.tasks.load import load_data
 from benchmarks.tasks.task import GoldExample
 from benchmarks.training.recipe import HyperParameters
-from electrify.config.evaluate import OwnTask
 from tests.benchmarks.conftest import FILLERS, SIZES, TOPICS, build_tokenizer
 from tests.benchmarks.records import own_task_of
 
@@ -66,25 +65,6 @@ def test_a_list_of_choices_has_its_names(tmp_path: Path, labels: list[Any], expe
     assert task.choice_fields == ("endings",)
     examples = [e for row in rows for e in task.examples(row, "x", "here", True)]
     assert [example.gold for example in examples] == expected
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"label": 7}, "row 2"),
-        ({"alternative_2": None}, "are not 2 to 2 choices"),
-        ({"alternative_1": ["x"]}, "are not 2 to 2 choices"),
-    ],
-)
-def test_a_row_of_another_form_is_named(tmp_path: Path, change: dict[str, Any], message: str):
-    rows = [COPA[0], COPA[1] | change]
-    with pytest.raises(ValueError, match=message):
-        load_data(own_task_of(tmp_path, rows), Path())
-
-
-def test_choices_of_another_kind_are_refused():
-    with pytest.raises(ValueError, match="kind 'regression' has none"):
-        OwnTask(train="x.csv", choices=("a", "b"), kind="regression")
 
 
 def make_examples(*numbers: int) -> list[GoldExample]:

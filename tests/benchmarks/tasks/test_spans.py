@@ -13,7 +13,6 @@ from transformers import PreTrainedTokenizerFast
 from benchmarks.tasks.rows import GoldAnswer
 from benchmarks.tasks.spans import (
     NO_SPAN,
-    best_positions,
     electra_answer,
     klue_answer,
     spans_of_logits,
@@ -190,40 +189,8 @@ def table(starts, ends, window=None, number=0, n_best_size=20, max_answer_length
     )
 
 
-def pairs(spans) -> list[tuple[int, int]]:
-    return list(zip(spans.start.tolist(), spans.end.tolist(), strict=True))
-
-
 def texts(answer) -> list[str]:
     return [candidate.text for candidate in answer.candidates]
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_spans_are_those_of_a_loop(seed):
-    """The loop goes by rank of the start, then by rank of the end; equal logits by position."""
-    rng = random.Random(seed)
-    length, first = rng.randint(6, 15), rng.randint(1, 4)
-    is_max = np.array([rng.random() < 0.7 for _ in range(rng.randint(1, length - first))])
-    start, end = (
-        [rng.choice([0.0, 1.0, round(rng.gauss(0, 1), 2)]) for _ in range(length)] for _ in range(2)
-    )
-    n_best_size, longest = rng.randint(1, 8), rng.randint(1, 5)
-    ranked = [
-        sorted(range(length), key=lambda n, logits=logits: (-logits[n], n))[:n_best_size]
-        for logits in (start, end)
-    ]
-    expected = [
-        (s, e)
-        for s in ranked[0]
-        for e in ranked[1]
-        if first <= s <= e < first + len(is_max) and e - s < longest and is_max[s - first]
-    ]
-    found = table(start, end, Window(first, is_max, NO_OFFSETS), 3, n_best_size, longest)
-    assert pairs(found) == expected
-    assert found.start_score.tolist() == [start[s] for s, _ in expected]
-    assert found.end_score.tolist() == [end[e] for _, e in expected]
-    assert set(found.window.tolist()) <= {3}
-    assert best_positions(np.array(start), n_best_size).tolist() == ranked[0]
 
 
 def test_without_any_valid_span_the_answer_is_the_official_one():
