@@ -90,8 +90,8 @@ def micro_f1(gold: Labels, predicted: Labels, no_relation: int = 0) -> float:
     neither gold nor predictions have a relation, and over no rows, as scikit-learn says."""
     gold, predicted = checked(gold, predicted)
     total = np.count_nonzero(gold != no_relation) + np.count_nonzero(predicted != no_relation)
-    right = np.count_nonzero((gold == predicted) & (gold != no_relation))
-    return 2 * right / max(1, total)
+    right = gold[gold == predicted]
+    return float(2 * np.count_nonzero(right != no_relation) / max(1, total))
 
 
 def auprc(gold: Labels, probabilities: Probabilities) -> float:

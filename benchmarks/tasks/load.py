@@ -209,7 +209,10 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
         if count != task.num_rows.get(name, count)
     }
     if "train" in rows and split != "train":
-        train, split = rows["train"], named_split(task, reported)
+        train = rows["train"]
+        if split in parts:
+            count, official = parts[split]
+            split += PART if count < official else ENLARGED
     else:
         train, reported = split_by_group(task, reported)
         split += SPLIT_EVAL
@@ -228,15 +231,6 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
         )
     sha256 = {name: rows_digest(rows[name]) for name in hashed if name in rows}
     return TaskData(train, reported, split, sha256, further, parts, commits)
-
-
-def named_split(task: Task, examples: Sequence[Example]) -> str:
-    """The reported split; its name says where it has other rows than the official one."""
-    count = task.count_rows(examples)
-    officially = task.num_rows.get(task.reported, count)
-    if count == officially:
-        return task.reported
-    return task.reported + (PART if count < officially else ENLARGED)
 
 
 def _texts_of(example: Example) -> frozenset[str]:

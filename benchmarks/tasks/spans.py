@@ -195,6 +195,7 @@ NORMALIZE: Mapping[Scorer, Callable[[str], str]] = {
     "korquad-1.0": reading.normalize_korquad,
 }
 NUM_CANDIDATES_KEPT = 5  # of the n best texts, in a line
+_BEAM = ("start_index", "end_index", "start_log_probs", "end_log_probs")  # of `JointHead`
 
 
 @dataclass(frozen=True)
@@ -343,33 +344,23 @@ class Spans(Task):
             first, _, offsets = windows[window]
             return example.context[offsets[start - first][0] : offsets[end - first][1]].strip()
 
-        if self.head == "joint":
-            tables = [
-                spans_of_beam(
-                    window,
-                    number,
-                    outputs[row]["start_index"],
-                    outputs[row]["end_index"],
-                    outputs[row]["start_log_probs"],
-                    outputs[row]["end_log_probs"],
-                    self.max_answer_length,
-                )
-                for number, (window, row) in enumerate(zip(windows, rows, strict=True))
-            ]
-            odds = None
-            if self.has_unanswerable:
-                odds = [float(outputs[row]["impossible_logit"]) for row in rows]
-            return electra_answer(tables, text_of, self.n_best_size, odds)
-        tables, nulls = [], []
+        tables, odds, nulls = [], [], []
         for number, (window, row) in enumerate(zip(windows, rows, strict=True)):
+            if self.head == "joint":
+                beam = [outputs[row][name] for name in _BEAM]
+                tables.append(spans_of_beam(window, number, *beam, self.max_answer_length))
+                odds.append(float(outputs[row].get("impossible_logit", 0.0)))
+                continue
             length = len(features.input_ids[row])  # behind it there is the padding of its batch
             start, end = (outputs[row][f"{side}_logits"][:length] for side in ("start", "end"))
             nulls.append((float(start[0]), float(end[0])))
             sizes = self.n_best_size, self.max_answer_length
             tables.append(spans_of_logits(window, number, start, end, *sizes))
-        return klue_answer(
-            tables, text_of, self.n_best_size, nulls if self.has_unanswerable else None
-        )
+        if self.head == "joint":
+            odds_or_none = odds if self.has_unanswerable else None
+            return electra_answer(tables, text_of, self.n_best_size, odds_or_none)
+        nulls_or_none = nulls if self.has_unanswerable else None
+        return klue_answer(tables, text_of, self.n_best_size, nulls_or_none)
 
     def score(self, lines: Sequence[Line]) -> dict[str, float]:
         keys = ("gold", "prediction", "answer", "null_odds", "question_type")
