@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.model_name import pinned
-from benchmarks.report.scores import terminal_lines, write_scores
 from benchmarks.results.predictions import write_lines
 from benchmarks.results.results import (
     RESULTS,
@@ -27,6 +26,7 @@ from benchmarks.results.results import (
     read_results,
 )
 from benchmarks.results.submission import write_submissions
+from benchmarks.sections.scores import terminal_lines, write_scores
 from benchmarks.tasks.labels import Classification
 from benchmarks.tasks.load import TaskData, load_tasks
 from benchmarks.tasks.task import Task

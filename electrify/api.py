@@ -137,7 +137,7 @@ def publish(
 
 def report(config: "RunConfig") -> Path:
     """The run's page, `report.html`."""
-    from benchmarks.report.report import read_runs, report
+    from benchmarks.report import read_runs, report
     from electrify.stage.remote import push_report
 
     folder = Path(config.output_dir)
@@ -201,7 +201,7 @@ def update_cards(config: "RunConfig | EvaluationRun") -> None:
     folder = Path(config.output_dir)
     if not isinstance(config, RunConfig) or not (folder / "export" / MANIFEST).exists():
         return
-    from benchmarks.report.report import card_sections
+    from benchmarks.report import card_sections
     from model.weights.card import add_sections
 
     add_sections(config, card_sections(folder))

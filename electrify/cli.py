@@ -400,21 +400,11 @@ def report(
     baseline: Annotated[str | None, _value("NAME", "run to compare with")] = None,
     data_dir: DataDirs = [],
     no_texts: Annotated[bool, Option("--no-texts", help="quote no text of the data")] = False,
-    board: Annotated[
-        bool, Option("--board", help="make board.html: encoders by tasks, of any results.jsonl")
-    ] = False,
     json: Json = False,
     overrides: Overrides = [],
 ) -> None:
     """Make a page about one run, or compare several."""
-    if board:
-        from benchmarks.report.board import write_board
-
-        if baseline or data_dir or overrides or json:
-            raise UsageError("--board takes folders and --output, no other option")
-        print(write_board([_run_folder(name) for name in runs], output))
-        return
-    from benchmarks.results.run_folder import stages_there
+    from benchmarks.results.run_folder import results_folder, stages_there
     from electrify.config.load import load_config
     from electrify.stage.remote import push_report
 
@@ -422,9 +412,10 @@ def report(
     if overrides and not configs:
         raise UsageError(f"--set {overrides[0]} overrides a config: give that of a run")
     folders = [_run_folder(configs[n].output_dir if n in configs else n) for n in runs]
-    for folder in folders:  # told before torch is imported
-        stages_there(folder)
-    from benchmarks.report.report import read_runs, report, scores_for_programs
+    for folder in folders:  # checked before torch is imported
+        if results_folder(folder) is None:
+            stages_there(folder)
+    from benchmarks.report import read_runs, report, scores_for_programs
 
     data_dirs = tuple(Path(name).expanduser() for name in data_dir)
     for options in [config.evaluate for config in configs.values()]:

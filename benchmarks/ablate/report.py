@@ -8,18 +8,10 @@ from functools import cached_property
 from pathlib import Path
 
 from benchmarks.ablate.grid import Claim, Experiment, Grid, Run, column_groups
-from benchmarks.report.stages import final_valid
 from benchmarks.results.results import Result, differing, percent
 from benchmarks.results.run_folder import Json, read_run
-from benchmarks.results.table import (
-    Part,
-    Record,
-    Table,
-    add_sections,
-    markdown_parts,
-    markdown_text,
-    write_page,
-)
+from benchmarks.results.table import Part, Record, Table, add_parts, write_page
+from benchmarks.sections.stages import final_valid
 from benchmarks.statistics.comparison import ALPHA, holm
 from benchmarks.statistics.uncertainty import Estimate, Fit, p_text
 from electrify.page.page import Page
@@ -203,8 +195,10 @@ def write_report(
     page = Page(title, about)
     for text in said:
         page.verdict(text)
-    blocks = [f"# {markdown_text(title)}", *markdown_parts([about, *said])]
-    place = write_page(folder, "report", page, [*blocks, *add_sections(page, sections)])
+    for heading, parts in sections.items():
+        page.heading(heading)
+        add_parts(page, parts)
+    place = write_page(folder, "report", page)
     tables = {question: Table.of(rows).terminal() for question, rows in questions.items()}
     lines = [line for name, table in tables.items() for line in (name, *table, "")]
     return "\n".join([*(lines or said), str(place)])

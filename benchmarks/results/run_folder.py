@@ -10,7 +10,6 @@ from benchmarks.results.results import (
     RESULTS,
     Result,
     current_results,
-    evaluation_folders,
     largest_part,
 )
 from electrify.config.fields import PROBE_SUITES
@@ -142,23 +141,20 @@ def told_apart(runs: Sequence[RunFolder]) -> list[RunFolder]:
     return [replace(run, path="/".join(end(of))) for run, of in zip(runs, paths, strict=True)]
 
 
-def read_scores(place: Path) -> RunFolder | None:
-    """What a board needs of a run's folder, of one with `results.jsonl` from anyone, or of such a
-    file; None if there are no scores, `ValueError` if a record is damaged."""
+def results_folder(place: Path) -> Path | None:
+    """The folder of a file `results.jsonl`, or one that holds such a file; None for a run."""
     folder = place.parent if place.name == RESULTS else place
-    if not any(folder.glob(f"evaluate*/{RESULTS}")) and not (folder / RESULTS).is_file():
-        return None
-    if any(folder.glob(f"evaluate*/{MANIFEST}")) or any(folder.glob("evaluate*.partial")):
-        run = read_run(folder)
-    else:
-        records = {
-            of.relative_to(folder).as_posix().removeprefix("."): tuple(
-                largest_part(current_results(of))
-            )
-            for of in evaluation_folders(folder)
-        }
-        run = RunFolder(folder, {}, (), {}, {}, {}, (), records)
-    return run if any(run.evaluations.values()) else None
+    return folder if (folder / RESULTS).is_file() else None
+
+
+def read_scores(place: Path) -> RunFolder:
+    """A run's folder, or the scores of anyone: a folder with `results.jsonl`, or that file.
+    `ValueError` where there is none of these, or if a file is damaged."""
+    folder = results_folder(place)
+    if folder is not None:
+        records = tuple(largest_part(current_results(folder)))
+        return RunFolder(folder, {}, (), {}, {}, {}, (), {"": records})
+    return read_run(place)
 
 
 def sound_file(place: Path, name: str) -> Path:

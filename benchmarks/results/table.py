@@ -3,33 +3,28 @@
 import csv
 import io
 import math
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar
 
 from pydantic import BaseModel
 
-from electrify.page.page import Cell, Choices, Page, format_number, is_numeric
-from electrify.page.plots import num_columns, printable
+from electrify.page.page import Page, format_number, is_numeric, markdown_table
+from electrify.page.plots import num_columns
 from electrify.stage.folder import remove_torn, stage_lock, write_text
 
 Record = Mapping[str, object]
 _Line = TypeVar("_Line", bound=BaseModel)
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|$~])")
 
 
 @dataclass(frozen=True)
 class Table:
-    """Headers and rows of cells: texts, numbers, None (a dash), a `Cell` with a small second text.
-    Rows whose first cell is in `grey` are soft on a page."""
+    """Headers and rows of cells: texts, numbers, None (a dash)."""
 
-    headers: Sequence[str | Cell]
+    headers: Sequence[str]
     rows: Sequence[Sequence[object]]
     caption: str = ""
-    grey: Collection[str] = ()
-    choices: Choices | None = None  # on a page
 
     @classmethod
     def of(cls, records: Sequence[Record], caption: str = "") -> Self:
@@ -40,19 +35,12 @@ class Table:
 
     def add_to(self, page: Page) -> None:
         """Append it to a page; nothing of no rows."""
-        if any(isinstance(header, Cell) for header in self.headers):
-            headers = [_pair(header) for header in self.headers]
-            rows = [(str(name), [_cell(cell) for cell in cells]) for name, *cells in self.rows]
-            page.rich_table(headers, rows, self.grey, self.caption, self.choices)
-        elif self.rows:
-            page.table([str(header) for header in self.headers], self.rows, self.caption)
+        if self.rows:
+            page.table(self.headers, self.rows, self.caption)
 
     def markdown(self) -> list[str]:
         """Line by line; nothing of no rows."""
-        if not self.rows:
-            return []
-        headers = [_pair(header)[0] for header in self.headers]
-        return [_line(headers), "|" + " --- |" * len(headers), *map(_line, self.rows)]
+        return markdown_table(self.headers, self.rows)
 
     def csv(self) -> str:
         file = io.StringIO()
@@ -62,7 +50,7 @@ class Table:
 
     def terminal(self) -> list[str]:
         """Lines of aligned columns, those of numbers to the right."""
-        texts = [[_text(cell) for cell in row] for row in [self.headers, *self.rows]]
+        texts = [[format_number(cell) for cell in row] for row in [self.headers, *self.rows]]
         columns = list(zip(*texts, strict=True))
         right = [is_numeric(column[1:]) for column in columns]
         widths = [max(map(num_columns, column)) for column in columns]
@@ -92,11 +80,10 @@ def read_csv(path: Path, kind: type[_Line]) -> list[_Line]:
         return [kind.model_validate(row) for row in csv.DictReader(file)]
 
 
-Part = str | Table | Callable[[Page], None]  # a paragraph, a table, or what only a page has
+Part = str | Table | Callable[[Page], None]  # a paragraph, a table, or what adds itself
 
 
 def add_parts(page: Page, parts: Iterable[Part]) -> None:
-    """Append paragraphs, tables and plots to a page."""
     for part in parts:
         if isinstance(part, str):
             page.paragraph(part)
@@ -106,60 +93,16 @@ def add_parts(page: Page, parts: Iterable[Part]) -> None:
             part(page)
 
 
-def markdown_parts(parts: Iterable[Part]) -> list[str]:
-    """Blocks of Markdown; what only a page has is left out."""
-    blocks = []
-    for part in parts:
-        if isinstance(part, str):
-            blocks.append(markdown_text(part))
-        elif isinstance(part, Table) and part.rows:
-            blocks += [f"**{markdown_text(part.caption)}**"] * bool(part.caption)
-            blocks.append("\n".join(part.markdown()))
-    return blocks
-
-
-def add_sections(page: Page, sections: Mapping[str, Sequence[Part]]) -> list[str]:
-    """Append parts below their headings to a page; the same as blocks of Markdown."""
-    blocks = []
-    for heading, parts in sections.items():
-        page.heading(heading)
-        add_parts(page, parts)
-        blocks += [f"## {markdown_text(heading)}", *markdown_parts(parts)]
-    return blocks
-
-
-def write_page(folder: Path, name: str, page: Page, blocks: Iterable[str]) -> Path:
-    """Write a page, whose path is returned, and beside it blocks of Markdown."""
+def write_page(folder: Path, name: str, page: Page) -> Path:
+    """Write a page, whose path is returned, and the same as Markdown, without plots."""
     folder.mkdir(parents=True, exist_ok=True)
     with stage_lock(folder / name):
         remove_torn(folder.glob(f"{name}.*"))
-        write_text(folder / f"{name}.md", "\n\n".join(blocks) + "\n")
+        write_text(folder / f"{name}.md", page.markdown())
         page.write(folder / f"{name}.html")
     return folder / f"{name}.html"
-
-
-def markdown_text(text: str) -> str:
-    """Text on one line with nothing left that Markdown would read as markup."""
-    line = " ".join(printable(text).split())  # split() takes Unicode's line ends too
-    return _SPECIAL.sub(r"\\\1", line)
 
 
 def short(value: float | None) -> str | None:
     """Three digits, '1.23e+15'; None of what is unknown."""
     return f"{value:.3g}" if value is not None and math.isfinite(value) else None
-
-
-def _line(cells: Sequence[object]) -> str:
-    return "| " + " | ".join(markdown_text(_text(cell)) for cell in cells) + " |"
-
-
-def _text(cell: object) -> str:
-    return f"{cell.text} {cell.small}".strip() if isinstance(cell, Cell) else format_number(cell)
-
-
-def _cell(cell: object) -> Cell:
-    return cell if isinstance(cell, Cell) else Cell(format_number(cell))
-
-
-def _pair(header: str | Cell) -> tuple[str, str]:
-    return (header.text, header.small) if isinstance(header, Cell) else (header, "")

@@ -1,27 +1,32 @@
-"""Self-contained HTML pages for every report: tables, plots, samples; nothing is fetched.
-
-A page collects its parts; `page.html` is their markup, and escapes every text.
-"""
+"""Self-contained pages for every report: a page collects its parts, one template (`page.md`) writes
+them as Markdown, and HTML is made from that Markdown. Nothing is fetched."""
 
 import hashlib
 import math
 import re
 from base64 import b64encode
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
+from html import escape
 from numbers import Integral, Real
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
-from markupsafe import Markup
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
 
 from electrify.page.plots import Plots, printable
 from electrify.stage.folder import write_text
 
-_SHORT_CHARACTERS = 24  # of a cell that is kept on one line
+_FOLDER = Path(__file__).parent
 _NUMBER_TEXT = re.compile(r"[-+−]?\d[\d,.]*( ?%)?( ± \d[\d,.]*( ?%)?)?")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|$~&])")
+_BLOCK_MARK = re.compile(r"^(\d*)([#+=.)-])")  # at the start of a line
+_LINE_END = "\x00"  # of a text that stays as it is, until the template is filled in
+
+
+class Bold(str):
+    """A cell of a table in bold letters."""
 
 
 def format_number(value: object) -> str:
@@ -55,27 +60,37 @@ def is_numeric(column: Sequence[object]) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A cell of `Page.rich_table`: a text, and smaller behind it another one."""
-
-    text: str
-    small: str = ""
-    is_bold: bool = False
+def markdown_text(text: str) -> str:
+    """Text on one line with nothing left that Markdown would read as markup."""
+    line = " ".join(printable(text).split())  # split() takes Unicode's line ends too
+    return _BLOCK_MARK.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", line))
 
 
-@dataclass(frozen=True)
-class Choices:
-    """What a reader can choose of a `Page.rich_table`, and what a click on a row opens.
+def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """Lines of a table in Markdown; columns of numbers stand to the right. A row with more or fewer
+    cells than there are headers is a `ValueError`."""
+    if not rows:
+        return []
+    columns = list(zip(headers, *rows, strict=True))
+    rules = [" ---: " if is_numeric(cells) else " --- " for _, *cells in columns]
+    head, *body = ["| " + " | ".join(map(_markdown_cell, row)) + " |" for row in [headers, *rows]]
+    return [head, f"|{'|'.join(rules)}|", *body]
 
-    `rows` and `columns` are (what they are grouped by, group of each): of rows by their name, of
-    columns in order after the first; "" is always shown. `records` are sections that fold, by the
-    row's name.
-    """
 
-    rows: tuple[str, Mapping[str, str]]
-    columns: tuple[str, Sequence[str]]
-    records: Mapping[str, str]
+def _markdown_cell(cell: object) -> str:
+    text = _SPECIAL.sub(r"\\\1", " ".join(printable(format_number(cell)).split()))
+    return f"**{text}**" if isinstance(cell, Bold) and text else text
+
+
+def _fenced(text: str) -> str:
+    """Text as it is, in a block that its own backticks do not end."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{printable(text)}\n{fence}".replace("\n", _LINE_END)
+
+
+def _html_text(text: str) -> str:
+    return escape(" ".join(printable(text).split()))
 
 
 class Page(Plots):
@@ -84,57 +99,17 @@ class Page(Plots):
     def __init__(self, title: str, subtitle: str = "") -> None:
         super().__init__()
         self.title, self.subtitle = title, subtitle
-        self._headings: list[str] = []
-        self._has_script = False
 
     def heading(self, text: str, level: int = 2) -> None:
-        """Start a section; those of level 2 make the list of contents, deeper ones lie within."""
-        assert level in (2, 3, 4)
-        if level == 2:
-            self._headings.append(text)
-        self._add("heading", text=text, level=level, anchor=level == 2 and len(self._headings))
+        self._add("heading", text=text, level=level)
 
     def verdict(self, text: str) -> None:
         """The result in a sentence, in larger letters."""
         self._add("verdict", text=text)
 
     def key_figures(self, items: Sequence[tuple[str, str]]) -> None:
-        """(figure, what it is) pairs, side by side in large letters."""
+        """(figure, what it is) pairs in a line."""
         self._add("figures", pairs=items)
-
-    def rich_table(
-        self,
-        headers: Sequence[tuple[str, str]],
-        rows: Sequence[tuple[str, Sequence[Cell]]],
-        grey: Collection[str] = (),
-        caption: str = "",
-        choices: Choices | None = None,
-    ) -> None:
-        """Cells with a small second text, some of them bold; the first column has names.
-
-        `headers` are (title, small text), the first one of the names; the rows that `grey` names
-        are soft.
-        """
-        row_groups = choices.rows[1] if choices else {}
-        column_groups = ["", *choices.columns[1]] if choices else [""] * len(headers)
-        records = choices.records if choices else {}
-        links = {name: _anchor(title) for name, title in records.items()}
-        columns = list(zip(headers, column_groups, strict=True))
-        lines = [
-            (name, row_groups.get(name, ""), zip(cells, column_groups[1:], strict=True))
-            for name, cells in rows
-        ]
-        lists: list[tuple[str, str, dict[str, None]]] = []  # to choose from: label, groups in order
-        if choices:
-            of_rows, of_columns = choices.rows[1].values(), choices.columns[1]
-            lists = [
-                ("row", choices.rows[0], dict.fromkeys(filter(None, of_rows))),
-                ("column", choices.columns[0], dict.fromkeys(filter(None, of_columns))),
-            ]
-        self._has_script |= choices is not None
-        self._add(
-            "rich", head=columns, rows=lines, grey=grey, caption=caption, lists=lists, links=links
-        )
 
     def records(self, rows: Sequence[Mapping[str, object]], caption: str = "") -> None:
         """A table of cells by their header, the same in every row; of no rows none."""
@@ -144,48 +119,17 @@ class Page(Plots):
     def table(
         self, headers: Sequence[str], rows: Sequence[Sequence[object]], caption: str = ""
     ) -> None:
-        """A table, of no rows "None."; numbers are formatted, to the right, None is a dash.
+        """A table, of no rows "None."; numbers are formatted, None is a dash.
 
         A row with more or fewer cells than there are headers is a `ValueError`.
         """
         if not rows:
             return self.paragraph(f"{caption}: none." if caption else "None.")
-        right = [is_numeric(column) for column in zip(*rows, strict=True)]
-        head, *body = [
-            [_cell(value, is_right) for value, is_right in zip(row, right, strict=True)]
-            for row in [headers, *rows]
-        ]
-        self._add("table", head=head, rows=body, caption=caption)
+        self._add("table", lines=markdown_table(headers, rows), caption=caption)
 
-    def matrix(
-        self,
-        rows: Sequence[str],
-        columns: Sequence[str],
-        counts: Sequence[Sequence[int]],
-        corner: str,
-        caption: str = "",
-    ) -> None:
-        """Counts of `rows` by `columns`, each shaded by its fraction of its row; 0 is left blank.
-
-        `corner` says what rows and columns are.
-        """
-        lines = []
-        for name, row in zip(rows, counts, strict=True):
-            total = max(1, sum(row))
-            cells = [(f"{n / total:.3f}", format_number(n) if n else "") for n in row]
-            lines.append((name, cells))
-        self._add("matrix", columns=columns, rows=lines, corner=corner, caption=caption)
-
-    def search(self, what: str) -> None:
-        """A field, labelled `what`, that leaves of the samples of this fold those with its text."""
-        self._add("search", what=what)
-        self._has_script = True
-
-    def text_samples(
-        self, title: str, items: Sequence[tuple[str, str]], compact: bool = False
-    ) -> None:
-        """(label, text) pairs; line breaks and spaces as they are. `compact`: labels beside."""
-        self._add("samples", title=title, pairs=items, compact=compact)
+    def text_samples(self, title: str, items: Sequence[tuple[str, str]]) -> None:
+        """(label, text) pairs; line breaks and spaces as they are."""
+        self._add("samples", title=title, pairs=items)
 
     def code(self, title: str, text: str) -> None:
         """A block of fixed-width text that folds away."""
@@ -193,55 +137,54 @@ class Page(Plots):
 
     @contextmanager
     def fold(self, title: str, is_section: bool = False) -> Iterator[None]:
-        """What is added within folds away under the title; it is printed if it stands open.
-
-        The title of a section is as large as a heading.
-        """
-        anchor = _anchor(title) if is_section else ""
-        self._add("fold", title=title, is_section=is_section, anchor=anchor)
+        """What is added within folds away under the title; that of a section is a heading."""
+        self._add("fold", title=title, is_section=is_section)
         yield
         self._add("end of fold")
 
+    def markdown(self, with_plots: bool = False) -> str:
+        text = (
+            _templates()
+            .get_template("page.md")
+            .render(title=self.title, subtitle=self.subtitle, parts=self._parts, figures=with_plots)
+        )
+        return re.sub(r"\n{3,}", "\n\n", text).strip().replace(_LINE_END, "\n") + "\n"
+
     def text(self) -> str:
-        return _template().render(
-            title=self.title,
-            subtitle=self.subtitle,
-            headings=self._headings,
-            parts=self._parts,
-            script=Markup(_script() if self._has_script else ""),
-            digest=b64encode(hashlib.sha256(_script().encode()).digest()).decode(),
+        """HTML."""
+        script = (_FOLDER / "sort.js").read_text(encoding="utf-8")
+        return (
+            _templates()
+            .get_template("page.html")
+            .render(
+                title=_html_text(self.title),
+                style=(_FOLDER / "style.css").read_text(encoding="utf-8"),
+                script=script,
+                digest=b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+                body=_parser().render(self.markdown(with_plots=True)),
+            )
         )
 
     def write(self, path: Path) -> None:
         write_text(path, self.text())
 
 
-def _anchor(title: str) -> str:
-    return "fold-" + hashlib.sha256(title.encode()).hexdigest()[:12]
-
-
 @lru_cache
-def _script() -> str:
-    return Path(__file__).with_name("choices.js").read_text(encoding="utf-8")
-
-
-def _finalize(value: object) -> object:
-    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-@lru_cache
-def _template() -> Template:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
+def _templates() -> Environment:
+    templates = Environment(
+        loader=FileSystemLoader(_FOLDER),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_finalize,
+        autoescape=False,  # the parser escapes what `text` lets through
     )
-    return environment.get_template("page.html")
+    templates.filters |= {"text": markdown_text, "fenced": _fenced, "html": _html_text}
+    return templates
 
 
-def _cell(value: object, is_right: bool) -> tuple[str, str]:
-    text = format_number(value)
-    return "num" if is_right else "short" if len(text) <= _SHORT_CHARACTERS else "long", text
+@lru_cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark").enable("table")
+    parser.add_render_rule("table_open", lambda *_: '<div class="scroll" tabindex="0"><table>')
+    parser.add_render_rule("table_close", lambda *_: "</table></div>")
+    return parser

@@ -1,15 +1,12 @@
-"""Line, bar and scatter plots as inline SVG; text stays text, so the reader's fonts draw it.
-
-matplotlib lays a plot out; the SVG is then stripped of what a page must not hold twice or at all
-(ids, metadata, style sheets) and of fixed colours, which become CSS variables of the page.
-"""
+"""Line, bar, scatter and forest plots as matplotlib draws them, in SVG; text stays text, so that
+the reader's fonts draw Hangul."""
 
 import re
 import unicodedata
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from html import escape
 from io import StringIO
 from math import isfinite
 from numbers import Real
@@ -18,40 +15,29 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
 
-# Okabe and Ito's palette, told apart by readers of every colour vision; yellow left out, too pale
-# on white. The page's CSS holds a lighter twin of each, --series-0 on, for a dark page.
+# Okabe and Ito's palette, told apart by readers of every colour vision, without its yellow
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-LINE_STYLES = ("solid", "dashed", "dotted")  # the next one for each round of colours
-MARKERS = "os^Dv"  # of a scatter's series, as matplotlib names them
-MARKER_SIGNS = "●■▲◆▼"  # the same in a legend
-INK = "#010203"  # stands for the page's own text colour
-WIDTH = 403.2  # in points: 10 point text is still read when a phone shows 350 pixels of it
+MARKERS = "os^Dv"
 FONT = 10.0
-_COLORED = "text.color axes.labelcolor axes.edgecolor axes.titlecolor xtick.color ytick.color"
+_WIDTH = 420.0  # points
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",  # text, not outlines
-    "svg.hashsalt": "electrify",  # the same plot has the same ids
+    "svg.hashsalt": "electrify",  # the same plot is the same bytes
     "text.parse_math": False,  # a $ in a document is a dollar
-    "font.family": "DejaVu Sans",
     "font.size": FONT,
-    "figure.dpi": 72,  # a pixel of matplotlib is a point
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "grid.alpha": 0.15,
-    "lines.linewidth": 1.6,
+    "grid.alpha": 0.3,
+    "legend.fontsize": FONT - 1.5,
     "path.simplify_threshold": 1.0,  # in points: 50,000 steps make 30 kB
-    **dict.fromkeys(("grid.color", *_COLORED.split()), INK),
 }
 _MAX_LABEL_COLUMNS = 26
+_MAX_LEGEND = 4  # series; a legend of more stands beside the axes
 Points = Sequence[tuple[float, float]]
 Point = TypeVar("Point", tuple[float, float], tuple[float, float, float], tuple[float, float, str])
-Key = tuple[str, str, str, str]  # of a legend: colour, sign or "", style of the line, name
 
 # What neither HTML nor UTF-8 can hold: control characters, lone surrogates, noncharacters. And
 # the invisible characters that reorder what stands around them (embeddings, overrides, isolates):
@@ -59,15 +45,6 @@ Key = tuple[str, str, str, str]  # of a legend: colour, sign or "", style of the
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
-
-
-def series_color(index: int) -> str:
-    return f"var(--series-{index % len(PALETTE)})"
-
-
-def line_style(index: int) -> str:
-    """Line style of the series at `index`, as matplotlib and CSS both name it."""
-    return LINE_STYLES[index // len(PALETTE) % len(LINE_STYLES)]
 
 
 def tick_text(value: float) -> str:
@@ -98,59 +75,12 @@ def shorten(text: str, max_columns: int) -> str:
     return text
 
 
-@contextmanager
-def _new_axes(
-    height: float, x_label: str, title: str, labels: Sequence[str] = ()
-) -> "Iterator[tuple[Axes, StringIO]]":
-    """Empty axes, and the SVG that is drawn when the block ends.
-
-    The margins are in points: Hangul has no width in the layout font.
-    """
-    from matplotlib import style
-    from matplotlib.figure import Figure
-
-    buffer, bottom, top = StringIO(), 36 if x_label else 22, 24 if title else 8
-    left = 14 + max(map(num_columns, labels)) * 0.55 * FONT if labels else 46
-    # whatever the user's matplotlibrc says
-    with style.context(_SETTINGS, after_reset=True), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"Glyph .* missing from", category=UserWarning)
-        figure = Figure(figsize=(WIDTH / 72, height / 72))
-        axes = figure.add_axes(
-            (left / WIDTH, bottom / height, 1 - (left + 12) / WIDTH, 1 - (bottom + top) / height)
-        )
-        axes.set_xlabel(printable(x_label))
-        axes.set_title(printable(title), loc="left", fontsize=FONT)
-        yield axes, buffer
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-
-
-def _svg_text(buffer: StringIO, prefix: str, label: str) -> str:
-    """The figure as an SVG element for an HTML page, ids prefixed, nothing fetched by it."""
-    svg = buffer.getvalue()[buffer.getvalue().index("<svg ") :].strip()
-    svg = re.sub(r"<(metadata|style)\b.*?</\1>", "", svg, flags=re.DOTALL)
-    svg = re.sub("<[^>]*>", lambda tag: _page_tag(tag[0], prefix), svg)
-    text = escape(printable(label))
-    opening = f'<svg role="img" aria-label="{text}" '
-    return svg.replace("<svg ", opening, 1).replace(">", f"><title>{text}</title>", 1)
-
-
-def _page_tag(tag: str, prefix: str) -> str:
-    # what is referred to has a hash for an id, the others have a name and a number
-    tag = re.sub(r' id="[^"]*_[^"]*"| xmlns(:xlink)?="[^"]*"|(?<= )xlink:', "", tag)
-    tag = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{prefix}", tag)
-    tag = re.sub(r"font-family:[^;\"]*;?", "", tag)  # the page's, not matplotlib's
-    for index, color in enumerate(PALETTE):
-        tag = tag.replace(color, series_color(index))
-    return tag.replace(INK, "currentColor")
-
-
 class Plots:
     """The parts of a page, and its plots. What is not finite is left out, and on a logarithmic axis
     what is not above 0; of a plot with nothing left there is a sentence."""
 
     def __init__(self) -> None:
         self._parts: list[SimpleNamespace] = []
-        self._num_plots = 0
 
     def paragraph(self, text: str) -> None:
         self._add("paragraph", text=text)
@@ -158,10 +88,54 @@ class Plots:
     def _add(self, kind: str, **values: Any) -> None:
         self._parts.append(SimpleNamespace(kind=kind, **values))
 
-    def _add_plot(self, title: str, svg: StringIO, label: str, keys: Sequence[Key]) -> None:
-        self._num_plots += 1
-        text = _svg_text(svg, f"plot{self._num_plots}-", label)
-        self._add("plot", title=title, svg=text, keys=keys)
+    @contextmanager
+    def _plot(
+        self,
+        title: str,
+        x_label: str,
+        y_label: str = "",
+        labels: Sequence[str] = (),
+        legend: Iterable[str] = (),
+        height: float = 210.0,
+    ) -> "Iterator[Axes]":
+        """Empty axes, of a plot that is added to the page when the block ends.
+
+        `labels` name rows, the first on top. The margins are in points, for matplotlib may have no
+        font with Hangul to measure it by.
+        """
+        from matplotlib import style
+        from matplotlib.figure import Figure
+
+        buffer, names = StringIO(), [shorten(name, _MAX_LABEL_COLUMNS) for name in legend]
+        names = names if len(names) > 1 else []
+        left = 14 + max(map(num_columns, labels)) * 0.55 * FONT if labels else 60
+        is_beside = len(names) > _MAX_LEGEND
+        right = 40 + max(map(num_columns, names)) * 0.5 * FONT if is_beside else 12
+        top = 8 if is_beside else 8 + 14 * len(names)
+        width, height = _WIDTH - 12 + right, height + top
+        # whatever the user's matplotlibrc says
+        with style.context(_SETTINGS, after_reset=True), warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", message=r"Glyph .* missing from", category=UserWarning
+            )
+            figure = Figure(figsize=(width / 72, height / 72))
+            axes = figure.add_axes(
+                (left / width, 36 / height, 1 - (left + right) / width, 1 - (36 + top) / height)
+            )
+            axes.set_xlabel(printable(x_label))
+            axes.set_ylabel(printable(y_label))
+            yield axes
+            if labels:
+                axes.set_yticks(range(len(labels)), labels)
+                axes.set_ylim(len(labels) - 0.4, -0.6)
+            if names:
+                handles, _ = axes.get_legend_handles_labels()
+                at = (1.0, 1.0) if is_beside else (0.0, 1.0)
+                corner = "upper left" if is_beside else "lower left"
+                axes.legend(handles, names, loc=corner, bbox_to_anchor=at, frameon=False)
+            figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        svg = b64encode(buffer.getvalue().encode()).decode()
+        self._add("plot", title=title, svg=svg, label=f"{title}: {y_label} {x_label}")
 
     def line_plot(
         self,
@@ -177,21 +151,19 @@ class Plots:
 
         `bands`, of some of the series, are (x, low, high): they are shaded behind the lines.
         """
-        drawn, shaded = _drawn(series, log_x), _drawn(bands or {}, log_x)
-        if not drawn:
+        shown, shaded = _finite(series, log_x, log_y), _finite(bands or {}, log_x)
+        if not shown:
             return self.paragraph(f"{title}: nothing to plot.")
-        with _new_axes(210.0, x_label, y_label) as (axes, svg):
-            for index, (name, points) in enumerate(drawn.items()):
-                color, style = _color(index), line_style(index)
-                marker = "o" if len(points) <= 15 else None
+        with self._plot(title, x_label, y_label, legend=shown) as axes:
+            for index, (name, points) in enumerate(shown.items()):
                 xs, ys = zip(*points, strict=True)
-                axes.plot(xs, ys, color=color, ls=style, marker=marker, markersize=3.5)
-                if band := shaded.get(name):
-                    xs, lows, highs = zip(*band, strict=True)
-                    axes.fill_between(xs, lows, highs, color=color, alpha=0.2, linewidth=0)
-            _scale_axes(axes, [p for points in drawn.values() for p in points], log_x, log_y)
-        label = f"{y_label} over {x_label}: {', '.join(drawn)}"
-        self._add_plot(title, svg, label, _legend(drawn))
+                marker = "o" if len(points) <= 15 else None
+                style = {"color": _color(index), "ls": ("-", "--", ":")[index // len(PALETTE) % 3]}
+                axes.plot(xs, ys, marker=marker, markersize=3.5, label=f"{index}", **style)
+                if name in shaded:
+                    xs, lows, highs = zip(*shaded[name], strict=True)
+                    axes.fill_between(xs, lows, highs, color=_color(index), alpha=0.2, linewidth=0)
+            _scale(axes, log_x, log_y)
 
     def scatter_plot(
         self,
@@ -202,68 +174,47 @@ class Plots:
         log_x: bool = False,
         lines: Mapping[str, Points] | None = None,
     ) -> None:
-        """A mark at each (x, y, label) with its label above it, over `lines` such as a trend.
-
-        A line that is named like a series of points has its colour.
-        """
-        drawn, curves = _drawn(points, log_x), _drawn(lines or {}, log_x)
-        if not drawn:
+        """A mark at each (x, y, label) with its label above it, over `lines` such as a trend."""
+        shown = _finite(points, log_x)
+        if not shown:
             return self.paragraph(f"{title}: nothing to plot.")
-        colors = {name: _color(index) for index, name in enumerate({**drawn, **curves})}
         above: dict[str, Any] = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
-        every = [mark for marks in drawn.values() for mark in marks]
-        with _new_axes(300.0, x_label, y_label) as (axes, svg):
-            for name, line in curves.items():
-                axes.plot(*zip(*line, strict=True), color=colors[name], linewidth=1.2, alpha=0.7)
-            for index, (name, marks) in enumerate(drawn.items()):
+        with self._plot(title, x_label, y_label, legend=shown, height=300.0) as axes:
+            for curve in _finite(lines or {}, log_x).values():
+                axes.plot(*zip(*curve, strict=True), color="grey", linewidth=1)
+            for index, marks in enumerate(shown.values()):
+                xs, ys, _ = zip(*marks, strict=True)
+                marker = MARKERS[index % len(MARKERS)]
+                axes.plot(xs, ys, marker, color=_color(index), label=f"{index}")
                 for x, y, text in marks:
-                    axes.plot(x, y, color=colors[name], markersize=6, marker=_marker(index))
                     text = shorten(text, _MAX_LABEL_COLUMNS)
                     axes.annotate(text, (x, y), fontsize=FONT - 1.5, **above)
             axes.margins(0.12)
-            places = [(x, y) for x, y, _ in every] + [p for line in curves.values() for p in line]
-            _scale_axes(axes, places, log_x, False)
-        texts = [f"{text} ({tick_text(x)}, {tick_text(y)})" for x, y, text in every]
-        label = f"{y_label} against {x_label}: {', '.join(texts)}"
-        keys = _legend(colors, drawn) if len(colors) > 1 else []
-        self._add_plot(title, svg, label, keys)
+            _scale(axes, log_x, False)
 
     def bar_plot(
-        self,
-        title: str,
-        labels: Sequence[str],
-        series: Mapping[str, Sequence[float]],
-        y_label: str,
-        errors: Mapping[str, Sequence[float]] | None = None,
+        self, title: str, labels: Sequence[str], series: Mapping[str, Sequence[float]], y_label: str
     ) -> None:
-        """Lying bars of each series side by side at each label; `errors` are half-lengths, such as
-        sd.
+        """Lying bars of each series side by side at each label.
 
         A series with more or fewer values than there are labels is a `ValueError`.
         """
         if not labels or not any(isfinite(v) for values in series.values() for v in values):
             return self.paragraph(f"{title}: nothing to plot.")
-        shown = [shorten(label, _MAX_LABEL_COLUMNS) for label in labels]
+        names = [shorten(label, _MAX_LABEL_COLUMNS) for label in labels]
         size = 0.8 / max(1, len(series))
-        height = max(90.0, 46.0 + len(shown) * (10.0 + 14.0 * len(series)))
-        with _new_axes(height, "", y_label, shown) as (axes, svg):
-            for index, (name, values) in enumerate(series.items()):
+        height = max(90.0, 46.0 + len(names) * (10.0 + 14.0 * len(series)))
+        with self._plot(title, y_label, labels=names, legend=series, height=height) as axes:
+            for index, values in enumerate(series.values()):
                 below = (index - (len(series) - 1) / 2) * size
-                lengths = errors.get(name) if errors else None
-                bars = axes.barh(
-                    [place + below for place, _ in enumerate(zip(shown, values, strict=True))],
-                    _drawn_lengths(values),
-                    height=size * 0.92,
-                    xerr=None if lengths is None else _drawn_lengths(lengths),
-                    color=_color(index),
-                    error_kw={"ecolor": INK, "capsize": 3, "elinewidth": 1},
-                )
+                rows = [row + below for row, _ in enumerate(zip(names, values, strict=True))]
+                lengths = [value if isfinite(value) else 0.0 for value in values]
+                bars = axes.barh(rows, lengths, size * 0.92, color=_color(index), label=f"{index}")
                 texts = [tick_text(float(f"{v:.3g}")) if isfinite(v) else "n/a" for v in values]
                 axes.bar_label(bars, texts, padding=2, fontsize=FONT - 2)
             axes.set_xmargin(0.12)  # room for the values
-            _name_places(axes, shown)
-        keys = _legend(series if len(series) > 1 else ())
-        self._add_plot(title, svg, f"{y_label}: {', '.join(labels)}", keys)
+            axes.grid(False, axis="y")
+            _name_ticks(axes.xaxis)
 
     def forest_plot(
         self, title: str, rows: Mapping[str, Mapping[str, tuple[float, float, float]]], x_label: str
@@ -277,88 +228,52 @@ class Plots:
             return self.paragraph(f"{title}: nothing to plot.")
         labels = [shorten(label, _MAX_LABEL_COLUMNS) for label in rows]
         height = 50.0 + len(labels) * (10.0 + 9.0 * len(series))
-        texts = []
-        with _new_axes(height, x_label, "", labels) as (axes, svg):
-            axes.axvline(0, color=INK, linewidth=0.8)
-            for place, (label, row) in enumerate(rows.items()):
-                for name, (value, low, high) in row.items():
-                    index = series.index(name)
-                    at = place + (index - (len(series) - 1) / 2) * 0.8 / len(series)
-                    if isfinite(value):
-                        axes.plot(value, at, color=_color(index), marker=_marker(index))
-                    if isfinite(value + low + high):
-                        axes.plot([low, high], [at, at], color=_color(index))
-                    texts.append(f"{label}, {name}: {tick_text(value)}")
-            _name_places(axes, labels)
-        self._add_plot(title, svg, f"{x_label}: {'; '.join(texts)}", _legend(series, series))
+        with self._plot(title, x_label, labels=labels, legend=series, height=height) as axes:
+            axes.axvline(0, color="black", linewidth=0.8)
+            for index, name in enumerate(series):
+                below = (index - (len(series) - 1) / 2) * 0.8 / len(series)
+                marks = [
+                    (at + below, row[name]) for at, row in enumerate(rows.values()) if name in row
+                ]
+                marker = {"color": _color(index), "marker": MARKERS[index % len(MARKERS)]}
+                at, values = [y for y, _ in marks], [mark[0] for _, mark in marks]
+                axes.plot(values, at, linestyle="", label=f"{index}", **marker)
+                for y, (_, low, high) in marks:
+                    axes.plot([low, high], [y, y], color=_color(index))
+            axes.grid(False, axis="y")
 
 
-def _legend(names: Iterable[str], points: Collection[str] = ()) -> list[Key]:
-    """The style of each line or bar; beside `points`, which have signs, lines are solid."""
-    return [
-        (
-            series_color(index),
-            MARKER_SIGNS[index % len(MARKER_SIGNS)] if name in points else "",
-            "solid" if points else line_style(index),
-            name,
-        )
-        for index, name in enumerate(names)
-    ]
-
-
-def _drawn(series: Mapping[str, Sequence[Point]], log_x: bool) -> dict[str, list[Point]]:
+def _finite(
+    series: Mapping[str, Sequence[Point]], log_x: bool, log_y: bool = False
+) -> dict[str, list[Point]]:
     """The points that a plot can show, of the series that have any."""
-    drawn = {
-        name: [p for p in points if _is_finite(p) and (p[0] > 0 or not log_x)]
+    shown = {
+        name: [
+            point
+            for point in points
+            if all(isfinite(number) for number in point if isinstance(number, Real))
+            and (point[0] > 0 or not log_x)
+            and (point[1] > 0 or not log_y)
+        ]
         for name, points in series.items()
     }
-    return {name: points for name, points in drawn.items() if points}
-
-
-def _is_finite(point: tuple[object, ...]) -> bool:
-    return all(isfinite(number) for number in point if isinstance(number, Real))
-
-
-def _drawn_lengths(values: Sequence[float]) -> list[float]:
-    """Of bars; where there is none, "n/a" says so."""
-    return [value if isfinite(value) else 0.0 for value in values]
+    return {name: points for name, points in shown.items() if points}
 
 
 def _color(index: int) -> str:
     return PALETTE[index % len(PALETTE)]
 
 
-def _marker(index: int) -> str:
-    return MARKERS[index % len(MARKERS)]
+def _scale(axes: "Axes", log_x: bool, log_y: bool) -> None:
+    if log_x:
+        axes.set_xscale("log")
+    else:
+        _name_ticks(axes.xaxis)
+    if log_y:
+        axes.set_yscale("log")
+    else:
+        _name_ticks(axes.yaxis)
 
 
-def _name_places(axes: "Axes", labels: Sequence[str]) -> None:
-    """Name the rows of lying marks or bars, the first on top."""
-    axes.set_yticks(range(len(labels)), labels)
-    axes.tick_params("y", length=0)
-    axes.grid(False, axis="y")
-    axes.set_ylim(len(labels) - 0.4, -0.6)
-    _few_ticks(axes.xaxis)
-
-
-def _few_ticks(axis: "Axis") -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    axis.set_major_locator(MaxNLocator(5, steps=(1, 2, 2.5, 5, 10)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
-
-
-def _scale_axes(axes: "Axes", points: Points, log_x: bool, log_y: bool) -> None:
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    values = [x for x, _ in points], [y for _, y in points]
-    sides = ("x", axes.xaxis, log_x), ("y", axes.yaxis, log_y)
-    for (name, axis, is_log), along in zip(sides, values, strict=True):
-        positive = [value for value in along if value > 0] if is_log else []
-        if positive:
-            axes.set(**{f"{name}scale": "log"})
-            axis.set_minor_formatter(NullFormatter())
-        _few_ticks(axis)
-        # in less than a power of ten a logarithmic locator might have no tick in sight
-        if positive and max(positive) > 8 * min(positive):
-            axis.set_major_locator(LogLocator(numticks=7))
+def _name_ticks(axis: Any) -> None:
+    axis.set_major_formatter(lambda value, _: tick_text(value))

@@ -46,9 +46,9 @@ def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages have empty plots: drawing takes most of their time."""
 
     def empty(page: Page, title: str, *_: object, **__: object) -> None:
-        page._add("plot", title=title, svg="<svg></svg>", keys=[])
+        page._add("plot", title=title, svg="", label="")
 
-    for plot in ("line_plot", "scatter_plot", "bar_plot"):
+    for plot in ("line_plot", "scatter_plot", "bar_plot", "forest_plot"):
         monkeypatch.setattr(Page, plot, empty)
 
 
@@ -100,7 +100,7 @@ def text_of(page: str) -> str:
     def plain(html: str) -> str:
         return " ".join(unescape(re.sub(r"<[^>]*>", "", html)).split())
 
-    page = re.sub(r"(?s)<(style|svg|title)\b.*?</\1>", "", page)
+    page = re.sub(r"(?s)<(style|script|title)\b.*?</\1>", "", page)
     lines = []
     ends = r"(?s)(<tr\b.*?</tr>)|</?(?:p|h\d|summary|pre|d[tdl]|\w*caption)\b"
     for block in filter(None, re.split(ends, page)):

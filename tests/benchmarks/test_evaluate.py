@@ -13,7 +13,7 @@ import pytest
 
 import benchmarks.jobs
 from benchmarks.evaluate import evaluate
-from benchmarks.report.report import read_runs, report
+from benchmarks.report import read_runs, report
 from benchmarks.results.predictions import lines_of_result, read_predictions
 from benchmarks.results.results import MEASURED, append_result, current_results, read_results
 from electrify.system.progress import Stopped

@@ -1,6 +1,6 @@
 import pytest
 
-from benchmarks.report.stages import _TABLES
+from benchmarks.sections.stages import _TABLES
 from tests.pipeline.builders import write_documents
 from tests.vocab.conftest import batches_of, vocab_options
 from vocab.pretokenize import CUT

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from benchmarks.results.table import Table, markdown_text
+from benchmarks.results.table import Table
+from electrify.page.page import markdown_text
 from electrify.system.machine import cpu_name, num_cores
 
 Row = Mapping[str, Any]  # a cell by the name of its column; None where it was not measured

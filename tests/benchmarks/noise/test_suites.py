@@ -15,7 +15,7 @@ from benchmarks.noise.fairness import (
     replaced_probabilities,
     word_log_probabilities,
 )
-from benchmarks.report.report import read_runs, report
+from benchmarks.report import read_runs, report
 from electrify.cli import main
 from tests.benchmarks.conftest import build_tokenizer, save_electra, text_of
 from tests.benchmarks.records import sets, write_hate_speech

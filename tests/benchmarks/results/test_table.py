@@ -4,8 +4,8 @@ import csv
 import io
 import re
 
-from benchmarks.results.table import Table, markdown_text
-from electrify.page.page import Page
+from benchmarks.results.table import Table
+from electrify.page.page import Page, markdown_text
 from tests.benchmarks.conftest import text_of
 
 TABLE = Table(["task", "score", "note"], [["a | b", 0.5, None], ["c", 12345, "x, y"]], "Scores")

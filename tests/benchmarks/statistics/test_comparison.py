@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from benchmarks.report.scores import terminal_lines
 from benchmarks.results.results import append_result, differing, read_results
 from benchmarks.results.run_folder import read_run
+from benchmarks.sections.scores import terminal_lines
 from benchmarks.statistics.comparison import (
     between,
     compare,

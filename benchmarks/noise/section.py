@@ -1,5 +1,5 @@
-"""What the suites of `PROBE_SUITES` measured: a section of a page, a line of the verdict,
-Markdown for a report and for a model card."""
+"""What robustness and fairness measured: a section of a page and of a model card, a line of the
+verdict."""
 
 import math
 import statistics
@@ -15,7 +15,7 @@ from benchmarks.noise.perturb import KINDS
 from benchmarks.noise.robustness import Condition
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder
-from benchmarks.results.table import Part, Table, add_parts, markdown_parts, read_csv
+from benchmarks.results.table import Part, Table, add_parts, read_csv
 from benchmarks.statistics.comparison import ALPHA
 from electrify.config.fields import PROBE_SUITES
 from electrify.page.page import Page
@@ -115,15 +115,6 @@ def add_noise(page: Page, run: RunFolder) -> None:
         add_parts(page, _parts(encoder))
 
 
-def noise_blocks(run: RunFolder) -> list[str]:
-    """The texts and tables in Markdown, block by block; none where nothing was looked at."""
-    blocks = []
-    for encoder in noise_of(run):
-        title = f"## Probes{f': {encoder.label}' if encoder.label else ''}"
-        blocks += [title, *markdown_parts(_parts(encoder))]
-    return blocks
-
-
 def noise_card_lines(run: RunFolder) -> list[str]:
     """For the model card of the run's own encoder; none where it was exported anew since."""
     export = run.manifests.get("export", {}).get("digest")
@@ -131,7 +122,9 @@ def noise_card_lines(run: RunFolder) -> list[str]:
     if any(of.get("export") != export for of in inputs):
         return []
     own = [part for encoder in noise_of(run) if not encoder.label for part in _parts(encoder)]
-    return "\n\n".join(markdown_parts(own)).splitlines()
+    page = Page("")
+    add_parts(page, own)
+    return page.markdown().splitlines()[1:] if own else []
 
 
 def _parts(encoder: Noise) -> Iterator[Part]:

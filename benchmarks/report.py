@@ -1,17 +1,20 @@
-"""The report of one run, or of several side by side: a page, its top in Markdown, cards."""
+"""The report of one run, or of several together, as a page and as Markdown; model cards."""
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import curves, noise, stages
-from benchmarks.report.errors import add_errors
-from benchmarks.report.published import CUT_FRACTION, add_published, published_lines
-from benchmarks.report.scores import (
-    Encoder,
+from benchmarks.noise import section as noise
+from benchmarks.results.results import BASELINES
+from benchmarks.results.run_folder import RunFolder, has_stages, read_scores, told_apart
+from benchmarks.results.table import add_parts, write_page
+from benchmarks.sections import curves, stages
+from benchmarks.sections.errors import add_errors
+from benchmarks.sections.scores import (
+    EncoderScores,
     add_scores,
     card_lines,
     degenerate_text,
@@ -22,15 +25,6 @@ from benchmarks.report.scores import (
     notes,
     score_records,
 )
-from benchmarks.results.results import BASELINES
-from benchmarks.results.run_folder import RunFolder, has_stages, read_run, told_apart
-from benchmarks.results.table import (
-    Part,
-    add_parts,
-    markdown_parts,
-    markdown_text,
-    write_page,
-)
 from benchmarks.statistics.comparison import Against, between, resolve_baseline, within
 from benchmarks.statistics.scores import scores_of
 from electrify.page.page import Page
@@ -38,20 +32,20 @@ from electrify.page.plots import tick_text
 from electrify.system.outcome import UserError
 from electrify.system.progress import duration
 
-_SUBTITLE = "electrify: an ELECTRA encoder from raw text to scores"
 COMPARISON = "comparison"  # folder in the first of several runs
 _OUTCOMES = ("better", "worse", "cannot tell apart")
 _MAX_WARNINGS = 4
 _FEW_SEEDS = 3
+_CUT_FRACTION = 0.05  # of the reported rows, beyond which cutting them is named
 
 
 def read_runs(folders: Sequence[Path]) -> list[RunFolder]:
-    """Raises `ValueError` for a folder that is no run, or that is named twice."""
+    """Raises `ValueError` for a folder that is no run and has no scores, or that is named twice."""
     if not folders:
         raise UserError("no run folder given; run: electrify report out/NAME [out/OTHER ...]")
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise UserError(f"a run folder is named twice: {', '.join(map(str, folders))}")
-    return told_apart([read_run(folder) for folder in folders])
+    return told_apart([read_scores(folder) for folder in folders])
 
 
 def report(
@@ -72,26 +66,60 @@ def report(
     target = output or (folder / COMPARISON if runs[1:] else folder)
     if target.exists() and not target.is_dir():
         raise UserError(f"output {target} is a file; give a folder")
-    compared_with = resolve_baseline(baseline, runs)
+    other = resolve_baseline(baseline, runs)
     one = runs[0] if len(runs) == 1 else None
-    compared = within(one, compared_with) if one else between(runs, compared_with)
-    summary = Summary(runs, encoders_of(runs), compared)
+    compared = within(one, other) if one else between(runs, other)
     title = ", ".join(run.name for run in runs)
-    page = Page(title, _SUBTITLE)
+    page = Page(title, "electrify: an ELECTRA encoder from raw text to scores")
+    summary = Summary(runs, encoders_of(runs), compared)
     summary.add_to(page)
     if not one:
-        difference_table(compared, "Differences in points").add_to(page)
         curves.add_score_against_flops(page, runs)
-        with page.fold("Pretraining side by side", is_section=True):
+        with page.fold("Pretraining of all runs", is_section=True):
             stages.add_side_by_side(page, runs)
     for run in runs:
-        sections = _sections(run, within(run, compared_with), data_dirs, with_texts)
-        for heading, add in sections.items():
-            with page.fold(heading if one else f"{run.name}: {heading}", is_section=True):
-                add(page, run)
-    blocks = [f"# {markdown_text(title)}", _SUBTITLE, *summary.markdown()]
-    blocks += noise.noise_blocks(one) if one else []
-    return write_page(target, "report", page, blocks)
+        prefix = "" if one else f"{run.name}: "
+        own = () if one else within(run, other)  # of one run they stand above
+        _add_sections(page, prefix, run, own, data_dirs, with_texts)
+    return write_page(target, "report", page)
+
+
+def _add_sections(
+    page: Page,
+    prefix: str,
+    run: RunFolder,
+    compared: Sequence[Against],
+    data_dirs: Sequence[Path],
+    with_texts: bool,
+) -> None:
+    """Everything behind the first screen."""
+
+    def section(title: str) -> Any:
+        return page.fold(prefix + title, is_section=True)
+
+    with section("Scores in full"):
+        if has_stages(run):
+            stages.missing(page, run, "evaluate", "Scores")
+        add_scores(page, run, compared)
+    with section("What the scores cost"):
+        curves.add_score_cost(page, run)
+    with section("Learning curves"):
+        curves.add_curves(page, run)
+    with section("Common errors"):
+        add_errors(page, run, data_dirs, with_texts)
+    with section("Robustness and fairness"):
+        noise.add_noise(page, run)
+    if has_stages(run):
+        with section("The model"):
+            stages.add_model(page, run)
+        with section("Pretraining"):
+            stages.add_pretraining(page, run)
+        with section("Vocabulary"):
+            stages.add_vocabulary(page, run)
+        with section("Corpus"):
+            stages.add_corpus(page, run)
+    with section("Cost, versions and config"):
+        stages.add_stages(page, run)
 
 
 def scores_for_programs(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
@@ -108,40 +136,11 @@ def scores_for_programs(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
     ]
 
 
-def _sections(
-    run: RunFolder, compared: Sequence[Against], data_dirs: Sequence[Path], with_texts: bool
-) -> dict[str, Callable[[Page, RunFolder], None]]:
-    """Everything behind the first screen, by heading."""
-
-    def scores(page: Page, run: RunFolder) -> None:
-        if has_stages(run):
-            stages.missing(page, run, "evaluate", "Scores")
-        add_scores(page, run, compared)
-
-    sections: dict[str, Callable[[Page, RunFolder], None]] = {
-        "Scores in full": scores,
-        "Published scores": add_published,
-        "What the scores cost": curves.add_score_cost,
-        "Learning curves": curves.add_curves,
-        "Common errors": lambda page, run: add_errors(page, run, data_dirs, with_texts),
-        "Probes": noise.add_noise,
-    }
-    if has_stages(run):
-        sections |= {
-            "The model": stages.add_model,
-            "Pretraining": stages.add_pretraining,
-            "Vocabulary": stages.add_vocabulary,
-            "Corpus": stages.add_corpus,
-        }
-    return sections | {"Cost, versions and config": stages.add_stages}
-
-
 def card_sections(folder: Path) -> dict[str, list[str]]:
     """For a model card: headings and lines of Markdown, of what is known of a run's own export."""
-    run = read_run(folder)
+    run = read_scores(folder)
     sections = {
         "Scores of the encoder": card_lines(run, within(run, None)),
-        "Published scores": published_lines(run),
         "Scores with fewer examples to learn from": curves.low_shot_lines(run),
         "Cost of fine-tuning": curves.cost_lines(run),
         "Robustness and differences between groups": noise.noise_card_lines(run),
@@ -154,42 +153,28 @@ def card_sections(folder: Path) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Summary:
-    """Verdict, figures, scores, differences and warnings of one run, or of several side by side."""
+    """Verdict, figures, scores, differences and warnings of one run, or of several."""
 
     runs: Sequence[RunFolder]
-    encoders: Sequence[Encoder]
+    encoders: Sequence[EncoderScores]
     compared: Sequence[Against]
 
     def add_to(self, page: Page) -> None:
-        """Append it to a page, with a plot of the differences."""
         for text in self.verdicts():
             page.verdict(text)
         if figures := self.key_figures():
             page.key_figures(figures)
-        add_parts(page, self._scores())
+        add_parts(page, encoder_table(self.encoders, self.compared))
+        difference_table(self.compared).add_to(page)
         self._plot_differences(page)
-        add_parts(page, self._marked_warnings())
-
-    def markdown(self) -> list[str]:
-        blocks = markdown_parts(self.verdicts())
-        if figures := self.key_figures():
-            blocks.append(" · ".join(markdown_text(f"{a} {b}") for a, b in figures))
-        differences = difference_table(self.compared)
-        parts = [*self._scores(), differences, *self._marked_warnings()]
-        return blocks + markdown_parts(parts)
-
-    def _scores(self) -> list[Part]:
-        return list(encoder_table(self.encoders, self.compared)) if self.encoders else []
-
-    def _marked_warnings(self) -> list[str]:
-        return [f"⚠ {text}" for text in self.warnings()]
+        add_parts(page, [f"⚠ {text}" for text in self.warnings()])
 
     def verdicts(self) -> list[str]:
         """A sentence for each encoder: its mean, and on how many tasks it is better than what; then
         what noise and groups of people change."""
-        probed = [line for run in self.runs for line in noise.verdict_lines(run)]
-        if self.encoders or probed:
-            return [*map(self._sentence, self.encoders), *probed]
+        of_noise = [line for run in self.runs for line in noise.verdict_lines(run)]
+        if self.encoders or of_noise:
+            return [*map(self._sentence, self.encoders), *of_noise]
         run = self.runs[0]
         if not has_stages(run):
             text = f"{run.name} has no scores yet: the command that began it resumes it"
@@ -198,7 +183,7 @@ class Summary:
             return [f"{run.name} is pretrained and not scored yet. Run: electrify evaluate CONFIG"]
         return [f"{run.name} is not pretrained yet. Run: electrify pretrain CONFIG"]
 
-    def _sentence(self, encoder: Encoder) -> str:
+    def _sentence(self, encoder: EncoderScores) -> str:
         mean, random = encoder.mean(), encoder.mean("random-init")
         if mean is None:
             scores = encoder.scores.values()
@@ -208,7 +193,8 @@ class Summary:
             if random is not None:
                 gain = 100 * (mean.mean - random.mean)
                 text += f", {gain:+.1f} over {BASELINES['random-init']}"
-        own, parts = [a for a in encoder.of(self.compared) if a.comparison.difference], []
+        compared = encoder.comparisons(self.compared)
+        own, parts = [a for a in compared if a.comparison.difference], []
         for baseline in dict.fromkeys(a.baseline for a in own):
             # what cannot be compared is none of them
             counts = Counter(a.comparison.outcome for a in own if a.baseline == baseline)
@@ -254,11 +240,9 @@ class Summary:
             if a.comparison.outcome == "worse" and a.baseline in BASELINES.values()
         ]:
             yield f"Worse than a baseline on {'; '.join(worse)}."
-        if alarms := [name(run.name) + of for run in self.runs for of in stages.open_alarms(run)]:
-            yield f"Alarms of the pretraining: {'; '.join(alarms)}."
-        if cut := [n for n, s in scores.items() if s.first.truncated_fraction > CUT_FRACTION]:
+        if cut := [n for n, s in scores.items() if s.first.truncated_fraction > _CUT_FRACTION]:
             yield (
-                f"More than {100 * CUT_FRACTION:g} % of the reported rows are longer than the "
+                f"More than {100 * _CUT_FRACTION:g} % of the reported rows are longer than the "
                 f"model takes: {', '.join(cut)}."
             )
         if scores and min(s.pretrained.num_seeds for s in scores.values()) < _FEW_SEEDS:

@@ -6,16 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.report.published import (
-    TEXTS,
-    differences_to,
-    protocol_differences,
-    published_costs,
-    published_scores,
-)
 from benchmarks.results.results import Result, percent
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Record, Table, short
+from benchmarks.sections.scores import protocol_differences
 from benchmarks.statistics.scores import (
     ELECTRA_AVERAGE,
     Sample,
@@ -31,7 +25,6 @@ from electrify.system.progress import duration
 _GLUE = "GLUE dev, mean of 8 tasks"
 _FLOPS_LABEL = "pretraining FLOPs, the paper's count"
 Points = list[tuple[float, float]]
-Marks = list[tuple[float, float, str]]  # FLOPs, score, label
 
 
 # Over pretraining.
@@ -93,7 +86,13 @@ def _until(run: RunFolder, figure: str, step: int) -> float:
 def add_curves(page: Page, run: RunFolder) -> None:
     """Scores over pretraining, then over the size of the training split."""
     curves, left_out = curves_of(run)
-    page.paragraph(TEXTS["curves" if curves else "no_curves"])
+    page.paragraph(
+        "Every checkpoint is fine-tuned on the same rows with the same settings; step 0 is random "
+        "initialisation. Lines are means over seeds, bands the lowest and the highest seed."
+        if curves
+        else "No checkpoint of the pretraining is scored. Run: electrify evaluate CONFIG "
+        "--checkpoints all (pretrain.keep_every_steps keeps some of them)"
+    )
     rows = []
     for task, curve in curves.items():
         points = {"mean over seeds": [(float(p.step), p.sample) for p in curve]}
@@ -147,7 +146,11 @@ def _add_low_shot(page: Page, encoder: str, results: Sequence[Result]) -> None:
     of_encoder = f" of {encoder}" if encoder else ""
     title = f"Scores{of_encoder} with a part of the training split: mean ± sd over seeds"
     _low_shot_table(results, title).add_to(page)
-    page.paragraph(TEXTS["low_shot"])
+    page.paragraph(
+        "A part is sampled by the seed, class by class with at least one example of each; the "
+        "smaller is inside the larger. Epochs and rates are those of the whole split, so that a "
+        "small part has few steps, unless evaluate.min_steps asks for more."
+    )
     curves: dict[str, dict[str, list[tuple[float, Sample]]]] = {}  # by task and encoder
     for records in _parts(sorted(results, key=lambda result: result.train_fraction)):
         first = records[0]
@@ -193,7 +196,11 @@ def add_score_cost(page: Page, run: RunFolder) -> None:
         page.paragraph("Nothing is scored yet, so that no score has a cost.")
         return
     page.records(_cost_rows(scores), "Fine-tuning, the mean of a seed; FLOPs of matrix products")
-    page.paragraph(TEXTS["cost"])
+    page.paragraph(
+        "Fine-tuning FLOPs are those of forward and backward passes, padding included; FLOPs per "
+        "example those of one forward pass over it, without padding. Memory is that of the process "
+        "on a CPU, libraries included, and what was allocated on a GPU. A dash: not known."
+    )
     add_score_against_flops(page, [run])
 
 
@@ -242,39 +249,23 @@ def _mean(records: Sequence[Result], name: str) -> float | None:
 def add_score_against_flops(page: Page, runs: Sequence[RunFolder]) -> None:
     """Scores against pretraining FLOPs: GLUE's mean where a run has all of its tasks, and each task
     of which two points or more are known. The last point of each run has a mark, and a line of
-    those before; published scores stand behind."""
-    costs = [cost for cost in published_costs() if cost.get("train_flops")]
-    flops_of = {cost["model"]: cost["train_flops"] for cost in costs}
-    ours = {run.name: points for run in runs if (points := _glue_points(run))}
-    behind = [(c["train_flops"], c["glue_dev"], c["model"]) for c in costs if c.get("glue_dev")]
-    plots = {_GLUE: (_GLUE, ours, behind)}
+    those before."""
+    plots = {_GLUE: (_GLUE, {run.name: _glue_points(run) for run in runs})}
     own = [score.first for run in runs for score in scores_of(run) if not score.encoder]
     for task, metric in {first.task: first.metric for first in own}.items():
-        ours = {run.name: points for run in runs if (points := _task_points(run, task))}
-        behind = [
-            (flops_of[row.model], 100 * row.value, row.model)
-            for row in published_scores(task)
-            if row.metric == metric and row.model in flops_of
-        ]
-        plots[task] = f"{metric}, percent", ours, behind
+        plots[task] = f"{metric}, percent", {run.name: _task_points(run, task) for run in runs}
     shown = {
-        what: (label, ours, behind)
-        for what, (label, ours, behind) in plots.items()
-        if ours and len(ours) + len(behind) > 1
+        name: (label, {run: points for run, points in lines.items() if points})
+        for name, (label, lines) in plots.items()
+        if sum(map(len, lines.values())) > 1
     }
     if not shown:
         return
     with page.fold("Scores against FLOPs"):
-        for what, (label, ours, behind) in shown.items():
-            lines = {name: points for name, points in ours.items() if len(points) > 1}
-            marks: dict[str, Marks] = {"ours": [(*of[-1], name) for name, of in ours.items()]}
-            marks |= {"published, by their own protocols": behind} if behind else {}
-            title = f"{what} against {_FLOPS_LABEL}"
+        for name, (label, lines) in shown.items():
+            marks = {"runs": [(*points[-1], run) for run, points in lines.items()]}
+            title = f"{name} against {_FLOPS_LABEL}"
             page.scatter_plot(title, marks, _FLOPS_LABEL, label, log_x=True, lines=lines)
-        if _GLUE in shown:
-            records = [r for run in runs for r in run.evaluations.get("evaluate", ())]
-            glue = [d for r in records if r.suite == "glue" for d in differences_to(r)]
-            page.paragraph(". ".join([TEXTS["glue_published"], *dict.fromkeys(glue)]) + ".")
 
 
 def _glue_points(run: RunFolder) -> Points:

@@ -1,16 +1,25 @@
-"""Every table of scores: one row a task and encoder, its columns cut for a page, Markdown, a model
-card, CSV and a terminal; and the differences between them."""
+"""Tables of scores: encoders by tasks, every score in full, the differences between them; for a
+page, a model card, CSV and a terminal."""
 
 import math
+import re
 import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from benchmarks.report.published import TEXTS, PublishedScore, differences_to, published_tables
-from benchmarks.results.results import BASELINES, Result, encoder_label, largest_part, percent
-from benchmarks.results.run_folder import Json, RunFolder
-from benchmarks.results.table import Record, Table
+from benchmarks.results.results import (
+    BASELINES,
+    Result,
+    differing,
+    encoder_label,
+    largest_part,
+    percent,
+    task_of,
+)
+from benchmarks.results.run_folder import RunFolder
+from benchmarks.results.table import Part, Record, Table
 from benchmarks.statistics.comparison import METHOD, Against, against_baselines, verdict_sentence
 from benchmarks.statistics.scores import (
     Sample,
@@ -21,50 +30,48 @@ from benchmarks.statistics.scores import (
     task_scores,
 )
 from benchmarks.statistics.uncertainty import NUM_RESAMPLES, p_text
-from electrify.page.page import Cell, Page
+from benchmarks.training.recipe import departures
+from electrify.config.evaluate import SearchOptions
+from electrify.page.page import Bold, Page
 from electrify.stage.folder import write_text
 from electrify.system.progress import duration
 
 SCORES = "scores.csv"  # beside the results
-_DASH = Cell("–")
-_NUM_PUBLISHED = 2  # models of each published table, those nearest to ours
+_TRIALS = re.compile(r"trial \d+ of (\d+)")
 
-
-# of a table for readers: each form names the columns that it has
+# columns of a table for readers
 _SCORE = ("task", "metric", "encoder", "score ± sd", "95 % interval", "seeds")
 _PAGE = (*_SCORE, "split", "rows scored", "learnt from", "cut")
 _TERMINAL = ("task", "metric", "encoder", "score ± sd", "seeds", "remarks")
 _CARD = ("task", "split", "metric", "score ± sd", "95 % interval", "seeds")
 
 
-def _rows(scores: Sequence[TaskScore]) -> Iterator[tuple[TaskScore, str, Sample]]:
-    """The rows of every table: each encoder's by its name, then those of its baselines, task by
-    task."""
-    for score in scores:
-        for name, sample in score.samples.items():
-            yield score, name, sample
+# One row a task and encoder.
 
 
 def _records(scores: Sequence[TaskScore], columns: Sequence[str]) -> list[Record]:
+    """Each encoder's row, then those of its baselines, task by task."""
     records: list[Record] = []
-    for score, name, sample in _rows(scores):
-        first, degenerate = score.first, sample.num_degenerate
-        remarks = [f"{degenerate} degenerate"] * bool(degenerate)
-        remarks += [f"{first.examples} rows of {first.split}"] * ("-" in first.split)
-        record = {
-            "task": score.label,
-            "metric": first.metric,
-            "encoder": name,
-            "score ± sd": sample.text(),
-            "95 % interval": sample.estimate.text(),
-            "seeds": sample.num_seeds,
-            "split": first.split,
-            "rows scored": first.examples,
-            "learnt from": first.num_train_examples,
-            "cut": f"{100 * first.truncated_fraction:.1f} %",
-            "remarks": ", ".join(remarks),
-        }
-        records.append({column: record[column] for column in columns})
+    for score in scores:
+        first = score.first
+        for name, sample in score.samples.items():
+            degenerate = sample.num_degenerate
+            remarks = [f"{degenerate} degenerate"] * bool(degenerate)
+            remarks += [f"{first.examples} rows of {first.split}"] * ("-" in first.split)
+            record = {
+                "task": score.label,
+                "metric": first.metric,
+                "encoder": name,
+                "score ± sd": sample.text(),
+                "95 % interval": sample.estimate.text(),
+                "seeds": sample.num_seeds,
+                "split": first.split,
+                "rows scored": first.examples,
+                "learnt from": first.num_train_examples,
+                "cut": f"{100 * first.truncated_fraction:.1f} %",
+                "remarks": ", ".join(remarks),
+            }
+            records.append({column: record[column] for column in columns})
     return records
 
 
@@ -106,8 +113,8 @@ def write_scores(results: Sequence[Result], place: Path) -> None:
     """scores.csv: a row a task, encoder and part of the training rows."""
     records: list[Record] = []
     for fraction in dict.fromkeys(result.train_fraction for result in results):
-        part = [result for result in results if result.train_fraction == fraction]
-        records += score_records(task_scores(place.name, part))
+        subset = [result for result in results if result.train_fraction == fraction]
+        records += score_records(task_scores(place.name, subset))
     write_text(place / SCORES, Table.of(records).csv())
 
 
@@ -126,27 +133,34 @@ def score_records(scores: Sequence[TaskScore]) -> list[Record]:
             "seeds": sample.num_seeds,
             "degenerate": sample.num_degenerate,
         }
-        for score, name, sample in _rows(scores)
+        for score in scores
+        for name, sample in score.samples.items()
     ]
 
 
 def card_lines(run: RunFolder, compared: Sequence[Against]) -> list[str]:
     """For a model card: the run's own encoder with its baselines and the differences to them."""
     scores = [score for score in scores_of(run) if score.pretrained.values and not score.encoder]
-    if not scores:
-        return []
     against = {(a.score.label, a.baseline): a.comparison for a in compared}
     records = []
     for score in scores:
         record = dict(_records([score], _CARD)[0])
         for role, name in BASELINES.items():
-            found = against.get((score.label, name))
-            gain = found.difference if found else None
+            comparison = against.get((score.label, name))
+            gain = comparison.difference if comparison else None
             record[name] = score.by_role[role].text()
             record[f"difference to {name}, 95 %"] = gain.text() if gain else None
-            record[f"than {name}"] = found.outcome if found else None
+            record[f"than {name}"] = comparison.outcome if comparison else None
         records.append(record)
-    return [*Table.of(records).markdown(), "", TEXTS["card"]]
+    about = (
+        "Scores: mean ± sd over seeds; intervals over examples and seeds. The interval of a "
+        "difference is not corrected for several differences; the outcome is (Holm). Random "
+        "initialisation: the same network without pretraining. TF-IDF: with logistic regression."
+    )
+    return [*Table.of(records).markdown(), "", about] if records else []
+
+
+# Differences.
 
 
 def labels_of(compared: Sequence[Against]) -> list[str]:
@@ -155,7 +169,7 @@ def labels_of(compared: Sequence[Against]) -> list[str]:
     return [a.score.label if several else a.score.first.title for a in compared]
 
 
-def difference_table(compared: Sequence[Against], caption: str = "") -> Table:
+def difference_table(compared: Sequence[Against]) -> Table:
     """Each difference with its own interval, the corrected p and the outcome."""
     has_runs = any(a.run for a in compared)
     records = []
@@ -173,14 +187,14 @@ def difference_table(compared: Sequence[Against], caption: str = "") -> Table:
                 "outcome": a.comparison.verdict,
             }
         )
-    return Table.of(records, caption)
+    return Table.of(records, "Differences in points")
 
 
-# All encoders by tasks.
+# Encoders by tasks.
 
 
 @dataclass(frozen=True)
-class Encoder:
+class EncoderScores:
     """One encoder's scores by task, by the name that it has on the page."""
 
     name: str
@@ -191,21 +205,11 @@ class Encoder:
         """Over its tasks, as `mean_over_tasks`; of the encoder or of a baseline."""
         return mean_over_tasks([score.by_role[role] for score in self.scores.values()])
 
-    def of(self, compared: Sequence[Against]) -> list[Against]:
+    def comparisons(self, compared: Sequence[Against]) -> list[Against]:
         return [a for a in compared if any(a.score is score for score in self.scores.values())]
 
-    @property
-    def summary(self) -> Json:
-        """Of its pretraining; empty where that is not known."""
-        is_own = not next(iter(self.scores.values())).encoder
-        return self.run.summary if is_own else {}
 
-    def records_of(self, task: str) -> list[Result]:
-        """Those of the encoder itself, not of its baselines."""
-        return [r for r in self.scores[task].results if r.role == "pretrained"]
-
-
-def encoders_of(runs: Sequence[RunFolder]) -> list[Encoder]:
+def encoders_of(runs: Sequence[RunFolder]) -> list[EncoderScores]:
     """Every scored encoder: each run's own under the run's name, then the others of the run."""
     encoders = []
     for run in runs:
@@ -217,7 +221,7 @@ def encoders_of(runs: Sequence[RunFolder]) -> list[Encoder]:
             other = encoder_name(stage)
             is_alone = not other or len(by_stage) == 1
             name = run.name if is_alone else other if len(runs) == 1 else f"{run.name}, {other}"
-            encoders.append(Encoder(name, run, scores))
+            encoders.append(EncoderScores(name, run, scores))
     return encoders
 
 
@@ -232,43 +236,47 @@ def mean_over_tasks(samples: Sequence[Sample]) -> Sample | None:
     return Sample({seed: statistics.fmean(s.values[seed] for s in samples) for seed in seeds})
 
 
-def encoder_table(
-    encoders: Sequence[Encoder], compared: Sequence[Against], for_board: bool = False
-) -> tuple[Table, str]:
-    """Our encoders, their baselines and published models by tasks, in percent; and a note.
-
-    A board has no published models, and no mean: it ranks those that are comparable.
-    """
-    first = {task: score for e in reversed(encoders) for task, score in e.scores.items()}
+def encoder_table(encoders: Sequence[EncoderScores], compared: Sequence[Against]) -> list[Part]:
+    """Our encoders and their baselines by tasks, in percent; a note, and what keeps encoders of
+    several runs from being compared."""
+    if not encoders:
+        return []
     tasks = list(dict.fromkeys(task for e in encoders for task in e.scores))
     rows = {e.name: {t: s.pretrained for t, s in e.scores.items()} for e in encoders}
     for role in BASELINES:
         rows |= _baseline_rows(encoders, role)
-    decided, has_mean = _decided(encoders, compared), len(tasks) > 1 and not for_board
-    cells: dict[str, list[Cell]] = {}
+    decided = _decided(encoders, compared)
+    headers = {task: _header(encoders, task) for task in tasks}
+    records: list[Record] = []
     for name, samples in rows.items():
-        cells[name] = [_cell(samples.get(task), (name, task) in decided) for task in tasks]
-        is_whole = len(samples) == len(tasks)
-        mean = mean_over_tasks(list(samples.values())) if is_whole else None
-        cells[name] += [_cell(mean)] * has_mean
-    published = {} if for_board else _published_cells(first, tasks)
-    for name, of_model in published.items():
-        cells[name] = [*of_model, *[_DASH] * has_mean]
-
-    def about(task: str) -> str:
-        records = [e.scores[task].first for e in encoders if task in e.scores]
-        metrics = dict.fromkeys(record.metric.replace("_", " ") for record in records)
-        return f"{' or '.join(metrics)}, {_range({r.num_examples for r in records})} rows"
-
-    headers = [Cell(""), *(Cell(first[task].first.title, about(task)) for task in tasks)]
-    headers += [Cell("mean", f"{len(tasks)} tasks")] * has_mean
+        record: dict[str, object] = {"encoder": name}
+        for task, header in headers.items():
+            text = _score_text(samples.get(task))
+            record[header] = Bold(text) if text and (name, task) in decided else text
+        if len(tasks) > 1:
+            is_whole = len(samples) == len(tasks)
+            mean = mean_over_tasks(list(samples.values())) if is_whole else None
+            record[f"mean of {len(tasks)} tasks"] = _score_text(mean)
+        records.append(record)
     seeds = {s.num_seeds for samples in rows.values() for s in samples.values()}
-    note = TEXTS["encoders"].format(seeds=_range(seeds))
-    note += TEXTS["encoders_published"] if published else ""
-    return Table(headers, [[n, *of] for n, of in cells.items()], grey=list(published)), note
+    note = (
+        f"Percent, mean of {_range(seeds)} seeds ± their standard deviation. Bold: an encoder that "
+        "is better than all it is compared with, or a baseline that is better than the encoder "
+        "(corrected for all differences). Random initialisation: the same network without "
+        "pretraining. TF-IDF: with logistic regression."
+    )
+    differences = Table.of(_protocol_rows(encoders), "Rows and recipes that differ")
+    return [Table.of(records), note, differences]
 
 
-def _baseline_rows(encoders: Sequence[Encoder], role: str) -> dict[str, dict[str, Sample]]:
+def _header(encoders: Sequence[EncoderScores], task: str) -> str:
+    """'YNAT, macro f1, 300 rows'."""
+    records = [e.scores[task].first for e in encoders if task in e.scores]
+    metrics = " or ".join(dict.fromkeys(record.metric.replace("_", " ") for record in records))
+    return f"{records[0].title}, {metrics}, {_range({r.num_examples for r in records})} rows"
+
+
+def _baseline_rows(encoders: Sequence[EncoderScores], role: str) -> dict[str, dict[str, Sample]]:
     """The samples of a baseline by row and task: a row for each encoder, or one for all where
     TF-IDF, which reads no encoder, scored alike beside each."""
     rows = {
@@ -279,7 +287,9 @@ def _baseline_rows(encoders: Sequence[Encoder], role: str) -> dict[str, dict[str
     }
     merged = {task: sample for samples in rows.values() for task, sample in samples.items()}
     is_alike = role == "bag-of-words" and all(
-        _cell(sample) == _cell(merged[task]) for of in rows.values() for task, sample in of.items()
+        _score_text(sample) == _score_text(merged[task])
+        for samples in rows.values()
+        for task, sample in samples.items()
     )
     rows = {BASELINES[role]: merged} if len(encoders) == 1 or is_alike else rows
     return {name: samples for name, samples in rows.items() if samples}
@@ -290,14 +300,13 @@ def _range(counts: Collection[int]) -> str:
     return " to ".join(f"{count:,}" for count in sorted({min(counts), max(counts)}))
 
 
-def _cell(sample: Sample | None, is_bold: bool = False) -> Cell:
-    if sample is None or not sample.values:
-        return _DASH
-    sd = "" if sample.sd is None else f"± {percent(sample.sd, 1)}"
-    return Cell(percent(sample.mean, 1), sd, is_bold)
+def _score_text(sample: Sample | None) -> str | None:
+    return sample.text(1) if sample and sample.values else None
 
 
-def _decided(encoders: Sequence[Encoder], compared: Sequence[Against]) -> set[tuple[str, str]]:
+def _decided(
+    encoders: Sequence[EncoderScores], compared: Sequence[Against]
+) -> set[tuple[str, str]]:
     """(row, task) where an encoder is better than all it is compared with, or is worse than a
     baseline, which then is the better one."""
     decided = set()
@@ -313,32 +322,58 @@ def _decided(encoders: Sequence[Encoder], compared: Sequence[Against]) -> set[tu
     return decided
 
 
-def _published_cells(first: Mapping[str, TaskScore], tasks: Sequence[str]) -> dict[str, list[Cell]]:
-    """By model: of each published table those that share most tasks with ours, the nearest first by
-    the mean over these."""
-    cells: dict[str, list[Cell]] = {}
-    for models in published_tables():
-        rows: list[tuple[int, float, str, list[Cell]]] = []
-        for model in models.keys() - cells.keys():
-            shared = {
-                score.task: score
-                for score in models[model]
-                if score.task in first and score.metric == first[score.task].first.metric
-            }
-            gaps = [score.value - first[t].pretrained.mean for t, score in shared.items()]
-            if gaps:
-                row = [_published_cell(first, shared.get(task)) for task in tasks]
-                rows.append((-len(gaps), abs(statistics.fmean(gaps)), model, row))
-        nearest = sorted(rows, key=lambda row: row[:3])[:_NUM_PUBLISHED]
-        cells |= {model: row for _, _, model, row in nearest}
-    return cells
+# Whether two scores of ours may be compared: the same rows, the same recipe.
 
 
-def _published_cell(first: Mapping[str, TaskScore], score: PublishedScore | None) -> Cell:
-    if score is None:
-        return _DASH
-    mark = "†" * bool(differences_to(first[score.task].first, score))
-    return Cell(percent(score.value, 1) + mark)
+def _protocol_rows(encoders: Sequence[EncoderScores]) -> list[Record]:
+    """What differs from the first encoder that was scored on a task."""
+    rows: list[Record] = []
+    first: dict[str, tuple[str, Result]] = {}
+    for encoder in encoders:
+        for task, score in encoder.scores.items():
+            other, result = first.setdefault(task, (encoder.name, score.first))
+            if differences := protocol_differences(score.first, result):
+                about = {"task": score.first.title, "encoder": encoder.name, "from": other}
+                rows.append({**about, "what differs": "; ".join(differences)})
+    return rows
+
+
+def protocol_of(result: Result) -> Mapping[str, Any]:
+    """The recipe of a fine-tuning, and each setting that is not the recipe's own.
+
+    A recipe has its own rates for each size of a network: an encoder of size small and one of size
+    base follow one recipe. What a search chose is free; how many trials it had is not.
+    """
+    settings = result.hyper_parameters
+    protocol = {"recipe": settings.get("recipe"), **departures(task_of(result), settings)}
+    if result.search:
+        for name in SearchOptions.model_fields:
+            protocol.pop(name, None)
+        trials = _TRIALS.match(str(result.search.get("best", "")))
+        protocol["trials of the search"] = trials[1] if trials else "not known"
+        # of a full grid, as they were before, the whole
+        protocol["steps of its trials"] = result.search.get("fraction_of_steps", 1.0)
+    protocol["selection"] = result.selection
+    return protocol | {"fraction of the training rows": result.train_fraction}
+
+
+def protocol_differences(result: Result, other: Result) -> list[str]:
+    """What keeps the two from being compared, each in words; empty where nothing does."""
+    if field := differing(result, other):
+        if field != "data sha256":
+            return [f"another {field}"]
+        splits = [n for n, d in result.data_sha256.items() if other.data_sha256.get(n) != d]
+        return [f"other rows of {', '.join(splits) or 'a split'} (by their digest)"]
+    first, second = protocol_of(result), protocol_of(other)
+    return [
+        f"{name.replace('_', ' ')} {_setting(first, name)} and {_setting(second, name)}"
+        for name in dict.fromkeys((*first, *second))
+        if first.get(name) != second.get(name)
+    ]
+
+
+def _setting(protocol: Mapping[str, Any], name: str) -> str:
+    return str(protocol[name]) if name in protocol else "of the recipe"
 
 
 # The section of a page.
@@ -348,27 +383,30 @@ def add_scores(page: Page, run: RunFolder, compared: Sequence[Against]) -> None:
     scores = scores_of(run)
     if not scores:
         return
-    score_table(scores).add_to(page)
-    difference_table(compared, "Differences in points").add_to(page)
+    about = (
+        "Scores in percent: mean ± standard deviation over seeds. A split that ends with -eval is "
+        "the part of the official rows that was not learnt from; cut: rows longer than the model "
+        "takes."
+    )
+    page.paragraph(about)
+    page.records(_records(scores, _PAGE))
+    difference_table(compared).add_to(page)
     results = [result for score in scores for result in score.results]
     is_last = {result.selection for result in results} == {"last"}
     has_search = any(result.search for result in results)
-    page.paragraph(
-        TEXTS["baselines"].format(
-            how=TEXTS["fine_tuned_by_search" if has_search else "fine_tuned_alike"],
-            method=METHOD,
-            selection=TEXTS["selected_last" if is_last else "selected_best"],
-        )
+    how = "with the best options of its own among the same trials" if has_search else "alike"
+    selection = (
+        "the last step of every seed is scored"
+        if is_last
+        else "each record names the step that is scored, the last or the best on held-out training "
+        "examples"
     )
-    add_seeds(page, scores)
-
-
-def score_table(scores: Sequence[TaskScore]) -> Table:
-    return Table.of(_records(scores, _PAGE), TEXTS["scores"])
-
-
-def add_seeds(page: Page, scores: Sequence[TaskScore]) -> None:
-    """What to be careful about, the score of each seed, and all settings."""
+    page.paragraph(
+        "Random initialisation: the same network without pretraining, fine-tuned "
+        f"{how}. TF-IDF: logistic regression on n-grams of words or characters, of the same rows; "
+        f"the headline metric on held-out training rows chose its settings. {METHOD} Selection: "
+        f"{selection}; no checkpoint was chosen on the reported examples."
+    )
     for score in scores:
         for text in _cautions(score):
             page.paragraph(text)
@@ -408,8 +446,8 @@ def _cautions(score: TaskScore) -> Iterator[str]:
             )
 
 
-def _seed_rows(score: TaskScore) -> list[dict[str, object]]:
-    # jobs that ran side by side stand in the order they finished
+def _seed_rows(score: TaskScore) -> list[Record]:
+    # fine-tunings that ran side by side stand in the order they finished
     return [
         {
             "task": score.label,
@@ -423,17 +461,22 @@ def _seed_rows(score: TaskScore) -> list[dict[str, object]]:
             ),
             "time": duration(result.seconds),
             "degenerate": result.degenerate,
+            "commit": result.git_commit,
         }
         for result in sorted(score.results, key=lambda result: (result.role, result.seed))
     ]
 
 
 def _add_settings(page: Page, scores: Sequence[TaskScore]) -> None:
-    """Every setting by task, and what a search chose."""
-    settings = {score.label: score.first.hyper_parameters for score in scores}
-    of_tasks = settings.values()
-    names = dict.fromkeys(n for of in of_tasks for n, value in of.items() if value is not None)
-    rows = [[name, *(of.get(name) for of in of_tasks)] for name in names]
+    """Every setting by task, the rows by their digests, and what a search chose."""
+    settings = {score.label: dict(score.first.hyper_parameters) for score in scores}
+    for score in scores:
+        digests = {f"rows of {n}": digest[:12] for n, digest in score.first.data_sha256.items()}
+        settings[score.label] |= {"version of the task": score.first.task_version, **digests}
+    names = dict.fromkeys(
+        n for x in settings.values() for n, value in x.items() if value is not None
+    )
+    rows = [[name, *(x.get(name) for x in settings.values())] for name in names]
     Table(["", *settings], rows, "Settings by task").add_to(page)
     for score in scores:
         for encoder, search in {r.encoder: r.search for r in score.results if r.search}.items():

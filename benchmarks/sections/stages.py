@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report.published import TEXTS
 from benchmarks.results.run_folder import Json, RunFolder, has_stages
 from benchmarks.results.table import Table, short
 from electrify.config.load import toml_value
@@ -104,17 +103,13 @@ def final_valid(run: RunFolder) -> Json:
 
 
 def add_pretraining(page: Page, run: RunFolder) -> None:
-    """Final figures, alarms and curves, for any objective."""
+    """Final figures and curves, for any objective."""
     if missing(page, run, "pretrain", "Pretraining"):
         return
     if not run.metrics:
         page.paragraph("No metrics were logged yet.")
         return
     _add_final(page, final_valid(run))
-    alarms = _alarms(run)
-    page.records(alarms, "Alarms")
-    if not alarms:
-        page.paragraph("No alarm was raised.")
     distinct = {name for record in run.metrics for name in _distinct(record)}
     for plot in _TABLES["plots"]:
         metric = plot["metric"]
@@ -135,29 +130,6 @@ def _add_final(page: Page, valid: Json) -> None:
         always = 1 - valid["replaced_fraction"]
         rows.append(("always 'original'", always, "RTD accuracy without looking at the text"))
     page.table(["metric", "value", "meaning"], rows, f"Held-out text at step {valid['step']:,}")
-
-
-def open_alarms(run: RunFolder) -> list[str]:
-    """The texts of the alarms that were not over at the end."""
-    return [str(alarm["what it means"]) for alarm in _alarms(run) if alarm["to step"] is None]
-
-
-def _alarms(run: RunFolder) -> list[dict[str, object]]:
-    """In the order they were raised, with the step at which each ended."""
-    alarms: list[dict[str, object]] = []
-    for record in run.metrics:
-        if record["kind"] != "alarm":
-            continue
-        name, step = record["alarm"], record["step"]
-        if record["state"] == "raised":
-            text = record.get("text", "")
-            alarms.append(
-                {"alarm": name, "from step": step, "to step": None, "what it means": text}
-            )
-        for alarm in alarms:
-            if record["state"] == "over" and alarm["alarm"] == name and alarm["to step"] is None:
-                alarm["to step"] = step
-    return alarms
 
 
 def _add_languages(page: Page, run: RunFolder) -> None:
@@ -257,7 +229,8 @@ def add_vocabulary(page: Page, run: RunFolder) -> None:
     page.table(
         ["language", *_TABLES["vocabulary"].values()],
         [(name, *map(own.get, _TABLES["vocabulary"])) for name, own in languages.items()],
-        TEXTS["vocabulary"],
+        "With fewer pieces per word (fertility) a sequence holds more text; [UNK] stands for what "
+        "the vocabulary lacks. Each word weighs as often as it occurs.",
     )
     page.paragraph("What the pieces are, with samples: vocab/report.html.")
 
@@ -285,7 +258,12 @@ def add_stages(page: Page, run: RunFolder) -> None:
             used.setdefault(library, {})[version] = None
     page.table(["library", "version"], [(n, ", ".join(v)) for n, v in sorted(used.items())])
     if has_stages(run):
-        page.paragraph(TEXTS["run_again"].format(name=run.folder.resolve().name))
+        name = run.folder.resolve().name
+        page.paragraph(
+            f"To make the run again, save the config below as configs/{name}.toml and run: "
+            f"electrify run configs/{name}.toml. The Beam runner and the folder of benchmark data "
+            "are not recorded: add them where they are not the defaults."
+        )
     page.code(f"The resolved config of {run.folder.resolve().name}", config_toml(run))
 
 

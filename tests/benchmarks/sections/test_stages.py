@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.report.stages import add_pretraining
 from benchmarks.results.run_folder import RunFolder
+from benchmarks.sections.stages import add_pretraining
 from electrify.page.page import Page
 from tests.benchmarks.conftest import text_of
 
@@ -92,7 +92,7 @@ def test_an_objective_has_its_own_plots_and_no_empty_one(objective):
     assert list(document.plots) == plots + ALWAYS
     assert all(points for series in document.plots.values() for points in series.values())
     text = document.lines()
-    assert "nothing to plot" not in document.text()
+    assert "nothing to plot" not in text
     rows = [line.split(" | ")[0].strip("| ") for line in text.splitlines() if "| " in line]
     assert ("always 'original'" in rows) == ("rtd_auc" in figures)
     # a loss that is another one under a second name is told once

@@ -1,0 +1,104 @@
+"""Confusions and the worst examples of a task."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.report import read_runs, report
+from benchmarks.results.results import append_result
+from benchmarks.sections.errors import TaskErrors, add_errors
+from benchmarks.tasks.load import load_data
+from electrify.page.page import Page
+from tests.benchmarks.conftest import make_result, put_predictions, text_of
+from tests.benchmarks.records import DP, NER, RTE, WOS, YNAT, lines_of
+
+
+def label_line(task, number, gold, probabilities):
+    predicted = task.labels[int(np.argmax(probabilities))]
+    return {
+        "id": str(number),
+        "gold": gold,
+        "prediction": predicted,
+        "probabilities": list(probabilities),
+    }
+
+
+@pytest.mark.parametrize("task", [YNAT, NER, DP, WOS, RTE])
+def test_every_kind_of_task_has_its_worst_examples(task):
+    lines = lines_of(task, np.random.default_rng(1), 60)
+    errors = TaskErrors("", task, [lines, lines])
+    worst = errors.worst()
+    assert 0 < len(worst) <= 10
+    sizes = [error for _, error in worst]
+    assert sizes == sorted(sizes, reverse=True)
+    assert all(error == pytest.approx(task.error(lines[position])) for position, error in worst)
+    num_pairs = sum(len(task.label_pairs(line)) for line in lines)
+    assert sum(errors.confusions().values()) == 2 * num_pairs
+
+
+def test_the_mean_error_over_seeds_decides_and_equals_stand_in_file_order():
+    wrong_in_both, wrong_in_one, right = (0.1, 0.9), (0.4, 0.6), (0.9, 0.1)
+    columns = [[right, wrong_in_one, wrong_in_both], [right, right, wrong_in_both]]
+    runs = [
+        [label_line(RTE, number, "entailment", p) for number, p in enumerate(column)]
+        for column in columns
+    ]
+    assert TaskErrors("", RTE, runs).worst() == [(2, 1.0), (1, 0.5)]
+
+
+def make_run(folder: Path, data: Path, texts: list[str], num_seeds: int = 3) -> Path:
+    """A partly evaluated run: half of RTE is wrong for every seed, surest in the first row."""
+    rows = [f"{n}\t{text}\tb {n}\tentailment" for n, text in enumerate(texts)]
+    (data / "RTE").mkdir(parents=True)
+    header = "index\tsentence1\tsentence2\tlabel"
+    for split in ("train", "dev"):
+        (data / "RTE" / f"{split}.tsv").write_text("\n".join([header, *rows]) + "\n", "utf-8")
+    sha256 = load_data(RTE, data).sha256
+    place = folder / "evaluate.partial"
+    place.mkdir(parents=True)
+    for seed in range(num_seeds):
+        lines = [
+            label_line(RTE, number, "entailment", (0.2, 0.8) if number % 2 == 0 else (0.9, 0.1))
+            for number in range(len(texts))
+        ]
+        for number, line in enumerate(lines, start=1):
+            line["id"] = f"dev-{number}"
+        lines[0]["probabilities"] = [0.01, 0.99]
+        result = make_result(
+            suite="glue",
+            task="glue-rte",
+            task_version="1.0",
+            metric="accuracy",
+            seed=seed,
+            data_sha256=sha256,
+            num_examples=len(lines),
+        )
+        put_predictions(place, result, lines)
+        append_result(place / "results.jsonl", result)
+    return folder
+
+
+def test_texts_are_quoted_only_where_asked_for(tmp_path):
+    texts = [f"secret {number} text" + " more" * number for number in range(6)]
+    run = make_run(tmp_path / "run", tmp_path / "data", texts)
+    for data_dirs, with_texts in (
+        ([tmp_path / "elsewhere", tmp_path / "data"], True),
+        ([tmp_path / "data"], False),
+        ([], True),
+    ):
+        report(read_runs([run]), tmp_path / "out", data_dirs, with_texts)
+        page, short = ((tmp_path / "out" / f"report.{form}").read_text() for form in ("html", "md"))
+        assert ("secret 0 text" in page) == (bool(data_dirs) and with_texts)
+        assert "dev-1" in page  # a wrong row, by its id
+        assert ("secret 0 text" in short) == ("secret 0 text" in page)
+
+
+def test_answers_are_not_quoted_either(tmp_path, monkeypatch):
+    lines = [{"id": "0", "gold": ["택시-종류-密"], "prediction": []}]
+    found = [TaskErrors("", WOS, [lines])]
+    monkeypatch.setattr("benchmarks.sections.errors.errors_of", lambda *_: found)
+    for with_texts in (True, False):
+        page = Page("x")
+        add_errors(page, None, (), with_texts)
+        assert ("密" in text_of(page.text())) == with_texts
