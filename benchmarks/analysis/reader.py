@@ -25,11 +25,11 @@ from benchmarks.encoder import (
     open_model,
 )
 from benchmarks.finetune import choose_device
-from benchmarks.metrics.weighted import Floats
 from benchmarks.model_name import encoder_path
 from electrify.system.outcome import UserError
 
 Ids = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Inputs = Mapping[str, Tensor]  # `input_ids` and `attention_mask`, (B, T) each
 _BATCH_TOKENS = 4096
 _MASKED_LM: Any = AutoModelForMaskedLM

@@ -20,12 +20,11 @@ from scipy.special import expit
 
 from benchmarks.analysis.reader import Reader, open_reader
 from benchmarks.encoder import ModelSource, is_discriminator, is_language_model
-from benchmarks.metrics.weighted import Floats
 from benchmarks.results.predictions import lines_of_result
 from benchmarks.results.results import Result
 from benchmarks.results.table import write_csv
 from benchmarks.statistics.comparison import Tested, corrected_lines
-from benchmarks.statistics.uncertainty import Estimate, of_variances, variance_of_mean
+from benchmarks.statistics.uncertainty import Estimate, Floats, of_variances, variance_of_mean
 from benchmarks.tasks.labels import Classification
 from benchmarks.tasks.load import TaskData, dir_of, read_splits, rows_digest, split_by_group
 from benchmarks.tasks.task import GoldExample, Line, Task

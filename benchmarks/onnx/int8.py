@@ -246,7 +246,7 @@ def token_benchmark(
         else:
             said = [of[output][1:-1] > 0 for of in outputs]
         right = np.array([float((a == b).sum()) for a, b in zip(said, gold, strict=True)])
-        scorers = {0: lambda drawn: drawn @ right / (drawn @ counts)}
+        scorers = {0: lambda drawn: float(right[drawn].sum() / counts[drawn].sum())}
         draws = resample_scores(name, len(gold), scorers)
         predictions = np.concatenate(said).astype(int).tolist()
         return Outcome(predictions, float(right.sum() / counts.sum()), draws)

@@ -13,7 +13,6 @@ from typing import TypeVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from benchmarks.metrics.weighted import Floats
 from benchmarks.results.results import BASELINES, differing
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import Sample, TaskScore, encoder_name, scores_by_task, scores_of
@@ -21,6 +20,7 @@ from benchmarks.statistics.uncertainty import (
     MAX_UNDEFINED,
     NUM_RESAMPLES,
     Estimate,
+    Floats,
     difference,
     p_text,
 )
@@ -30,7 +30,7 @@ ALPHA = 0.05
 OWN = "export"  # names the run's own export among the encoders of a run
 METHOD = (
     "Intervals are of 95 %, by Student's t. The standard error has two parts: other examples (the "
-    "variance over 2,000 resamples of the reported examples, the same for all encoders) and other "
+    "variance over 200 resamples of the reported examples, the same for all encoders) and other "
     "seeds (the variance of their mean). Scores without files of predictions have the second part "
     "alone. A difference is paired by example, and by seed between an encoder and its baselines; "
     "other encoders are compared by Welch's t. p is the probability of as large a "

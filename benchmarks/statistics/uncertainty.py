@@ -10,24 +10,24 @@ pools their variance over all variants (`Fit`).
 import hashlib
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from benchmarks.metrics.weighted import Floats, Weighted
 from benchmarks.results.predictions import score_lines
 from benchmarks.results.results import Score, percent
-from benchmarks.tasks.task import Line, Task
+from benchmarks.tasks.task import Line, Sampler, Task
 from electrify.system.outcome import UserError
 
-NUM_RESAMPLES = 2000
-AT_ONCE = 2**22  # numbers of a table of draws: 32 MB
+NUM_RESAMPLES = 200  # the standard error of a score is known to a twentieth
 MAX_UNDEFINED = 0.05  # fraction of resamples without a score beyond which there is no interval
 _ROUNDING = 1e-20  # of a variance of scores
 _FIT_ROUNDING = 1e-24  # of a sum of squares of scores
 _CORRELATIONS = ("mcc", "pearson", "spearman", "mean_of_pearson_and_spearman")
 
+Floats = NDArray[np.float64]
 Values = Mapping[int, float]  # a score by seed
 
 
@@ -64,37 +64,23 @@ def resample(task: Task, runs: Mapping[int, Sequence[Line]]) -> Draws:
             f"{task.name}: seeds {', '.join(map(str, runs))} hold predictions of other examples"
         )
     num_examples = len(next(iter(runs.values())))
-    scorers = {seed: _scorer(task, lines) for seed, lines in ordered.items()}
+    scorers = {
+        seed: (lambda positions: math.nan)  # of a failed training
+        if any(line["prediction"] is None for line in lines)
+        else task.headline_sampler(lines)
+        for seed, lines in ordered.items()
+    }
     return resample_scores(digests.pop(), num_examples, scorers)
 
 
-def resample_scores(ids: str, num_examples: int, scorers: Mapping[int, Weighted]) -> Draws:
-    """`resample` of anything that `scorers` score; `ids` is a digest of the examples."""
-    scores: dict[int, list[Floats]] = {seed: [] for seed in scorers}
-    for counts in resampled_counts(num_examples, ids):
-        for seed, score in scorers.items():
-            scores[seed].append(score(counts))
-    return Draws(ids, num_examples, {seed: np.concatenate(of) for seed, of in scores.items()})
-
-
-def _scorer(task: Task, lines: Sequence[Line]) -> Weighted:
-    """nan of a failed training."""
-    if any(line["prediction"] is None for line in lines):
-        return lambda counts: np.full(len(counts), math.nan)
-    return task.weighted_score(lines)
-
-
-def resampled_counts(num_examples: int, ids: str) -> Iterator[Floats]:
-    """How often each example is in each resample, (resamples, examples), some at a time."""
+def resample_scores(ids: str, num_examples: int, scorers: Mapping[int, Sampler]) -> Draws:
+    """`resample` of anything that `scorers` score, from positions of examples; `ids` is a digest of
+    the examples."""
     seed = int.from_bytes(hashlib.sha256(ids.encode()).digest()[:16], "big")
-    generator = np.random.default_rng(seed)
-    rows = max(1, AT_ONCE // max(num_examples, 1))
-    for start in range(0, NUM_RESAMPLES, rows):
-        size = min(rows, NUM_RESAMPLES - start)
-        drawn = generator.integers(0, max(num_examples, 1), (size, num_examples))
-        drawn += np.arange(size)[:, None] * num_examples
-        counts = np.bincount(drawn.ravel(), minlength=size * num_examples)
-        yield counts.reshape(size, num_examples).astype(np.float64)
+    size = (NUM_RESAMPLES, num_examples)
+    drawn = np.random.default_rng(seed).integers(0, max(num_examples, 1), size)
+    scores = {seed: np.array([score(row) for row in drawn]) for seed, score in scorers.items()}
+    return Draws(ids, num_examples, scores)
 
 
 def _digest(ids: Iterable[str]) -> str:

@@ -44,8 +44,8 @@ def test_the_error_over_examples_is_that_of_resampled_scores():
     draws = resample(SST2, {0: first_right(50, 30)})
     assert draws.scores[0].shape == (NUM_RESAMPLES,)
     # the number of right ones in a resample is binomial
-    assert draws.scores[0].mean() == pytest.approx(0.6, abs=0.01)
-    assert draws.scores[0].std() == pytest.approx(math.sqrt(0.6 * 0.4 / 50), rel=0.05)
+    assert draws.scores[0].mean() == pytest.approx(0.6, abs=0.02)
+    assert draws.scores[0].std() == pytest.approx(math.sqrt(0.6 * 0.4 / 50), rel=0.15)
     found = estimate({0: 0.6}, draws)
     assert found.over == "examples"
     expected = stats.t.interval(0.95, 50 - 1, 0.6, draws.scores[0].std())
@@ -108,7 +108,9 @@ def test_both_levels_add_up():
     found = estimate(values, draws)
     of_seeds = np.var(list(values.values()), ddof=1) / len(values)
     of_examples = np.var(draws.mean(list(values)))
-    degrees = (of_seeds + of_examples) ** 2 / (of_seeds**2 / 5 + of_examples**2 / 499)
+    degrees = (of_seeds + of_examples) ** 2 / (
+        of_seeds**2 / 5 + of_examples**2 / (NUM_RESAMPLES - 1)
+    )
     half = stats.t.ppf(0.975, degrees) * math.sqrt(of_seeds + of_examples)
     assert found.over == "examples and seeds"
     assert (found.high - found.low) / 2 == pytest.approx(half)
@@ -167,7 +169,7 @@ def test_resamples_without_a_score_are_counted():
     rows = [{"id": str(n), "gold": float(n), "prediction": 1.0 + (n == 3)} for n in range(4)]
     found = estimate_lines(STSB, {0: rows})
     share = 0.75**4 + 0.25**4
-    assert found.num_undefined / NUM_RESAMPLES == pytest.approx(share, abs=0.04)
+    assert found.num_undefined / NUM_RESAMPLES == pytest.approx(share, abs=0.1)
     assert (found.low, found.over) == (pytest.approx(math.nan, nan_ok=True), "")
     many = [
         {"id": str(n), "gold": float(n % 5), "prediction": 1.0 + (n % 10 == 3)} for n in range(40)
