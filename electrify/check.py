@@ -1,27 +1,52 @@
-"""What a run will need, checked before any work: files, folders, devices, weights, the hub.
+"""What a run needs and costs (`validate`), which runs there are (`ls`), this machine (`doctor`).
 
-Each check is a function that raises `UserError`. A check that needs a library which is not here is
-left out, and a line says so: `electrify validate` works without any extra.
+A check of a run is a function that raises `UserError`, before any work. A check that needs a
+missing library is left out, and a line says so: `electrify validate` works without any extra.
 """
 
 import importlib
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+from electrify.config.fields import PROBE_SUITES
+from electrify.config.load import flatten, load_config, toml_value
 from electrify.config.run import EvaluationRun, RunConfig
+from electrify.stage.folder import MANIFEST
 from electrify.stage.plan import check_initial, earlier_corpora
 from electrify.stage.remote import is_address
 from electrify.stage.trackers import require_trackers
+from electrify.storage.folder import Folder, explained
 from electrify.storage.hub import hub_failure
+from electrify.system.bundled import config_names
+from electrify.system.machine import (
+    describe_precision,
+    load_warning,
+    num_cores,
+    unmet_requirements,
+    unusable_gpu,
+    versions,
+)
 from electrify.system.outcome import UserError, first_line
+from electrify.system.progress import duration
 
 MIN_FREE_BYTES = 2**28
 _HUB_SECONDS = 10.0  # for one answer
+_SCORES = ("evaluate", *PROBE_SUITES)  # of other encoders in `evaluate-<name>`
+_FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "onnx", *_SCORES)
+# docs/results.md: MB of raw text a CPU second for cleaning, learning pieces at morphemes, encoding
+_CLEAN_RATE, _VOCAB_RATE, _ENCODE_RATE = 3.7, 1.9, 8.0
+_EXTRAS = ("pipeline", "model", "benchmarks")  # what `electrify run CONFIG` needs
+_DEVICES = {  # FLOP/s in matrix products that small networks reach in fine-tuning, assumed
+    "one H200": 5e13,
+    "two CPU cores": 1e11,
+}
 
 
 def check_run(config: RunConfig) -> list[str]:
@@ -172,3 +197,206 @@ def _check_devices(config: RunConfig) -> None:
                 f'{section}.device = "{device}": torch {torch.__version__} sees no such device '
                 'here; use "auto" or "cpu", or see `electrify doctor`'
             )
+
+
+# --- the cost of a run ----------------------------------------------------------------------------
+
+
+def describe_config(config: RunConfig) -> list[str]:
+    """Every key of a config with its resolved value, a line each, as `--set` takes it.
+
+    Of what is not set the line is a comment; tables in a list (`clean.sources[0]`) are set whole.
+    """
+    return [
+        f"# {key} is not set" if value is None else f"{key} = {toml_value(value)}"
+        for key, value in flatten(config.model_dump(mode="json"))
+    ]
+
+
+def describe_run(config: RunConfig) -> list[str]:
+    """Size, cost of every stage, output and precision of a run."""
+    from model.flops import estimate
+
+    lines = [*estimate(config)]
+    for stage_cost in (corpus_cost, mixture, evaluation_cost):
+        try:
+            lines += stage_cost(config)
+        except ModuleNotFoundError as error:
+            lines.append(f"{stage_cost.__name__.replace('_', ' ')} is not estimated: {error}")
+    lines.append(f"output: {config.output_dir}")
+    lines += [
+        describe_precision(f"{name}.precision", section.precision)
+        for name, section in (("pretrain", config.pretrain), ("evaluate", config.evaluate))
+        if section.device in ("auto", "cpu")
+    ]
+    return lines
+
+
+def corpus_cost(config: RunConfig) -> list[str]:
+    """CPU time of the stages that read text; the sources on this machine are measured."""
+    from pipeline.sources.files import expand_sources
+
+    sources = [
+        source
+        for source in config.clean.sources
+        if not is_address(source.path)
+        and (source.kind != "huggingface" or Path(source.path).is_dir())
+    ]
+    num_elsewhere = len(config.clean.sources) - len(sources)
+    if not sources:
+        return ["clean, train-vocab, encode: not estimated, the sources are not on this machine"]
+    megabytes = sum(file.text_bytes for file in expand_sources(sources)) / 1e6
+    elsewhere = f", without {num_elsewhere} source(s) elsewhere" if num_elsewhere else ""
+    stages = {"clean": _CLEAN_RATE, "train-vocab": _VOCAB_RATE, "encode": _ENCODE_RATE}
+    parts = [f"{name} {duration(megabytes / rate)}" for name, rate in stages.items()]
+    return [f"CPU time for {megabytes:,.1f} MB of text: {', '.join(parts)} (estimated{elsewhere})"]
+
+
+def mixture(config: RunConfig) -> list[str]:
+    """What pretraining reads of each language, once there are token shards of several."""
+    folder = Path(config.output_dir) / "shards"
+    if not (folder / "index.json").exists():
+        return []
+    from model.plan import mixture_table, phase_readers
+    from vocab.shards.files import TokenShards
+
+    readers = phase_readers(config, TokenShards(folder))
+    return [*mixture_table(readers)] if len(readers[0].reader.languages) > 1 else []
+
+
+def evaluation_cost(config: RunConfig) -> list[str]:
+    """Number of fine-tunings and their time, by the official numbers of rows of the tasks, at half
+    the longest length. `evaluate` times steps before it begins."""
+    options = config.evaluate
+    if not options.has_tasks:
+        return []
+    from benchmarks.tasks.load import check_data, load_tasks
+    from benchmarks.training.recipe import hyper_parameters, seeds_for
+    from benchmarks.training.search import grid
+    from model.flops import body_parameters
+
+    _, parameters = body_parameters(config.pretrain, config.vocab.size)
+    own = options.model_copy(update={"tasks": (), "suites": ()})
+    data = load_tasks(own)[1] if options.own_tasks else {}
+    num_encoders = 1 + options.random_init_control
+    num_jobs, flops = 0, 0.0
+    for task in check_data(options):
+        settings = hyper_parameters(task, options, config.pretrain.hidden_size)
+        count = len(set(options.train_fractions)) * len(seeds_for(task, options))
+        count = num_encoders * (count + len(grid(options.search, task)))
+        num_predicted = task.num_rows.get(task.reported, 0)
+        num_train = task.num_rows.get("train", 0) or num_predicted
+        if task.name in data:
+            num_train, num_predicted = len(data[task.name].train), len(data[task.name].reported)
+        most = min(settings.max_train_examples or num_train, options.limit or num_train)
+        trained = settings.num_steps(min(num_train, most)) * settings.batch_size
+        length = settings.max_sequence_length / 2
+        num_jobs += count
+        flops += count * length * parameters * (6 * trained + 2 * num_predicted)
+    times = [f"{duration(flops / rate)} ({name}, assumed)" for name, rate in _DEVICES.items()]
+    return [f"evaluate: {num_jobs} fine-tunings, about {flops:.3g} FLOPs: {', '.join(times)}"]
+
+
+# --- ls -------------------------------------------------------------------------------------------
+
+
+def list_runs(runs: Path, address: str | None = None) -> list[str]:
+    """Configs with what they are, then the runs with their stages, as `stages_of_runs` has them."""
+    lines = ["configs"]
+    for name in config_names():
+        try:
+            config = load_config(name)
+            what = f"{config.pretrain.size}, {config.pretrain.num_steps:,} steps"
+        except (ValueError, OSError) as error:
+            what = f"INVALID: {first_line(error)}"
+        lines.append(f"  {name}  {what}")
+    lines += ["", "runs"]
+    for run, stages in stages_of_runs(runs, address).items():
+        begun = [f"{stage} (partial)" for stage in stages["begun"]]
+        lines.append(f"  {run}  {', '.join([*stages['done'], *begun])}")
+    return lines
+
+
+def stages_of_runs(runs: Path, address: str | None = None) -> dict[str, dict[str, list[str]]]:
+    """The stages that are done and begun of each run in a folder, and at or below an address.
+
+    `UserError` if the address cannot be read.
+    """
+    paths = [*runs.glob(f"*/*/{MANIFEST}"), *runs.glob("*/*.partial")]
+    names = [path.as_posix() for path in paths]
+    if address:
+        with explained(address, "read"):
+            folder = Folder(address)
+            names += [folder.url(name) for name in folder.files()]
+    by_run: dict[str, dict[str, list[str]]] = {}
+    for name in sorted(names):
+        state = "begun" if name.endswith(".partial") else "done"
+        run, _, stage = name.removesuffix(f"/{MANIFEST}").removesuffix(".partial").rpartition("/")
+        suite, dash, _ = stage.partition("-")
+        if suite in (_SCORES if dash else _FOLDERS):
+            by_run.setdefault(run, {"done": [], "begun": []})[state].append(stage)
+    return {
+        run: {state: sorted(stages, key=_order) for state, stages in states.items()}
+        for run, states in by_run.items()
+    }
+
+
+def _order(stage: str) -> tuple[int, int, str]:
+    """In the order of a run, then evaluations of other encoders; checkpoints by their steps."""
+    known = _FOLDERS.index(stage) if stage in _FOLDERS else len(_FOLDERS)
+    return known, len(stage) if "-checkpoint-" in stage else 0, stage
+
+
+# --- doctor ---------------------------------------------------------------------------------------
+
+
+def check_machine() -> tuple[list[str], bool]:
+    """Facts about this machine and what is installed; False if something needed is missing."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    lines = [
+        f"python {sys.version.split()[0]}, {os.cpu_count()} cores ({num_cores()} for this process),"
+        f" {memory:.0f} GiB memory, {shutil.disk_usage('.').free / 2**30:.0f} GiB free here"
+    ]
+    if crowded := load_warning():
+        lines.append(f"NOTE: {crowded}")
+    sound = True
+    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+        lines.append("PROBLEM: Python 3.11, 3.12 or 3.13 is needed")
+        sound = False
+    for extra in _EXTRAS:
+        unmet = unmet_requirements(extra)
+        # an extra that is not installed may not be wanted; a library of another version is a fault
+        sound &= all(line.endswith("is missing") for line in unmet)
+        fix = f"{', '.join(unmet)}: pip install 'electrify[{extra}]'" if unmet else "ok"
+        lines.append(f"[{extra}] {fix}")
+    lines += [f"  {name} {number}" for name, number in versions().items()]
+    gpus, is_usable = check_gpus()
+    return lines + gpus, sound and is_usable
+
+
+def check_gpus() -> tuple[list[str], bool]:
+    """A line for each GPU that torch sees; False if there is one that it cannot use."""
+    if find_spec("torch") is None:
+        has_card = Path("/dev/nvidiactl").exists()
+        return ["GPU: NVIDIA, but torch is not installed"] if has_card else [], True
+    torch: Any = importlib.import_module("torch")
+    if not torch.cuda.is_available():
+        if problem := unusable_gpu(torch.__version__, torch.version.cuda):
+            return [f"PROBLEM: {problem}"], False
+        return ["GPU: none that torch can use"], True
+    built_for = torch.cuda.get_arch_list()
+    lines, is_usable = [], True
+    for number in range(torch.cuda.device_count()):
+        card = torch.cuda.get_device_properties(number)
+        free = torch.cuda.mem_get_info(number)[0] / 2**30
+        line = (
+            f"GPU {number}: {card.name}, capability {card.major}.{card.minor}, {free:.0f} of "
+            f"{card.total_memory / 2**30:.0f} GiB free, CUDA {torch.version.cuda}"
+        )
+        if all(int(arch.rpartition("_")[2]) > 10 * card.major + card.minor for arch in built_for):
+            line = f"PROBLEM: {line}: this torch is built for {', '.join(built_for)} alone"
+            is_usable = False
+        elif card.major < 8:
+            line += "; no units for bf16, so precision is fp32 (pretrain.precision may be fp16)"
+        lines.append(line)
+    return lines, is_usable

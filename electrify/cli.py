@@ -535,9 +535,8 @@ def validate(
     overrides: Overrides = [],
 ) -> None:
     """Check all that a run needs; print what each stage costs."""
-    from electrify.check import check_run
+    from electrify.check import check_run, describe_config, describe_run
     from electrify.config.load import load_config
-    from electrify.overview import describe_config, describe_run
 
     run = load_config(config, overrides)
     left_out = check_run(run)
@@ -557,8 +556,8 @@ def ls(
     json: Json = False,
 ) -> None:
     """List configs, runs with the stages done, suites and tasks."""
+    from electrify.check import list_runs, stages_of_runs
     from electrify.config.fields import PROBE_SUITES, SUITE_TASKS, TASK_NAMES
-    from electrify.overview import list_runs, stages_of_runs
     from electrify.stage.remote import is_address
 
     if address and not is_address(address):
@@ -585,7 +584,7 @@ def doctor(
     overrides: Overrides = [],
 ) -> int:
     """Check this machine and the installation."""
-    from electrify.overview import check_machine
+    from electrify.check import check_machine
     from electrify.system.machine import versions
 
     if train is not None:

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
+from electrify.check import describe_config, list_runs
 from electrify.cli import main
 from electrify.config.load import load_config
-from electrify.overview import describe_config, list_runs
 
 DEMO = "configs/demo.toml"
 SMALL = "configs/ko-small.toml"

@@ -68,7 +68,7 @@ def _tokenizer_file(folder: Path) -> Reader:
 
 def shard_folder(folder: Path) -> Path:
     special = {piece: number for number, piece in enumerate(_PIECES[:5])}
-    documents = [[[5, 6, 7], [8, 9, 10, 3]], [[5, 6, 7, 8, 3]]]
+    documents = [[5, 6, 7, 8, 9, 10, 3], [5, 6, 7, 8, 3]]
     write_shards(folder, {("train", "ko"): documents}, len(_PIECES), "0" * 64, special)
     return folder
 

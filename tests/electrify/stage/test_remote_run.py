@@ -12,8 +12,8 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from electrify.check import list_runs
 from electrify.config.load import load_config
-from electrify.overview import list_runs
 from electrify.stage import remote as remote_run
 from electrify.stage.folder import (
     MANIFEST,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from electrify.overview import check_machine
+from electrify.check import check_machine
 from electrify.system import machine
 from electrify.system.machine import cpu_name, return_freed_memory
 
