@@ -19,7 +19,6 @@ ROOT = Path(os.environ.get("ELECTRIFY_CLUSTER", "/var/tmp/electrify-cluster"))
 SOFTWARE, HOSTS, LOGS = ROOT / "software", ROOT / "hosts", ROOT / "logs"
 _NAMES = ROOT / "hosts.txt"  # their /etc/hosts
 BRIDGE, NETWORK = "electrify0", "10.77.0"
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def command(*words: str | Path, check: bool = True) -> str:
@@ -76,20 +75,6 @@ class Host:
 
     def pids(self) -> list[int]:
         return [int(word) for word in command("ip", "netns", "pids", self.namespace).split()]
-
-    def cpu_seconds(self) -> float:
-        """Of all processes that run on the host, with their children that have ended.
-
-        A pool does not wait for a worker whose executor is gone: that one is no longer in the
-        namespace, but a zombie whose parent is.
-        """
-        total, pids = 0, set(self.pids())
-        for path in Path("/proc").glob("[0-9]*/stat"):
-            with suppress(OSError):
-                state, parent, *fields = path.read_text().rpartition(")")[2].split()
-                if int(path.parent.name) in pids or (state == "Z" and int(parent) in pids):
-                    total += sum(map(int, fields[9:13]))
-        return total / _TICKS
 
     def kill(self, pattern: str) -> int:
         """Kill the host's processes whose command has the pattern; how many there were."""

@@ -1,43 +1,36 @@
 """Every Beam stage on clusters whose hosts share nothing but a bucket: `make cluster-test`.
 
-The documents, the vocabulary and the shards must be, byte for byte, those of the local
-runner; also where a host that works or a Python worker is killed. Workers that cannot take part,
-and sources that only the starting host sees, must be refused by name. Root is needed, for the hosts
-are network namespaces.
+Documents, removed documents, pieces and token ids must be those of the local runner, whatever
+their order; also where a host that works or a Python worker is killed. Workers that cannot take
+part, and sources that only the starting host sees, must be refused by name. Root is needed, for the
+hosts are network namespaces.
 """
 
 import argparse
-import gzip
-import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
 
 from tools.cluster.cluster import Cluster, answer, storage_environment
 from tools.cluster.flink import Flink
 from tools.cluster.hosts import CHECKOUT, HOSTS, LOGS, Host, network, wait_until
 from tools.cluster.software import PRISM, dataflow_python, install
 from tools.cluster.spark import Spark
-from tools.throughput.cost import children_seconds, waiting_for_orphans
-from tools.throughput.report import Report, Row
+from tools.throughput.texts import prepare
+from vocab.shards.files import TokenShards
 
 STAGES = {"clean": "clean", "train-vocab": "vocab", "encode": "shards"}
 MAX_SECONDS = 1500.0  # of one stage
-_PACKAGES = ("apache-beam", "pyarrow", "gcsfs")
-_STAGES_MEANING = """
-Seconds and CPU seconds of all hosts, workers and engine alike, and how many times those of the
-local runner they are. Equal: every file is, byte for byte, that of the local runner.
-"""
-_CHECKS_MEANING = """
-A worker or all of the engine killed on one host in the middle of `clean`; what cannot take part.
-"""
 _SAMPLE = CHECKOUT / "pipeline" / "sample"
 _FORBID = """\
 import http.server
@@ -55,6 +48,23 @@ http.server.ThreadingHTTPServer(("0.0.0.0", 9024), Handler).serve_forever()
 """
 
 
+def sorted_rows(folder: Path) -> list[str]:
+    """The rows of a stage, in an order that does not depend on the runner."""
+    if folder.name == "vocab":
+        return (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
+    if folder.name == "clean":
+        files = [*folder.glob("documents-*.parquet"), *folder.glob("removed-*.parquet")]
+        return sorted(repr(row) for path in files for row in pq.read_table(path).to_pylist())
+    shards, rows = TokenShards(folder), list[str]()
+    for split in ("train", "valid"):
+        for language in shards.languages(split):
+            for shard in shards.stream(split, language).shards:
+                tokens, starts = np.asarray(shard.tokens), shard.documents.tolist()
+                texts = (tokens[start:stop].tolist() for start, stop in pairwise(starts))
+                rows += [f"{split} {language} {text}" for text in texts]
+    return sorted(rows)
+
+
 class Run:
     """The starting host, with a config and what the stages have made."""
 
@@ -63,39 +73,27 @@ class Run:
         self.bucket = f"http://{storage.address}:9023"
         self.forbidden = f"http://{storage.address}:9024"
         self.home = driver.folder / "home"
-        self.stages: list[dict[str, Any]] = []
-        self.checks: list[Row] = []
-        self.num_bytes = self.num_languages = 0
         self.faults: list[str] = []
 
-    def write_config(self, corpora: Path | None, megabytes: float) -> None:
-        """Send the corpus to the bucket; the config names it there."""
-        sources, raw = [], self.home / "raw"
-        raw.mkdir()
-        if corpora is None:
-            for path in sorted(_SAMPLE.glob("ko_*.jsonl")):
-                (raw / path.name).write_bytes(path.read_bytes())
-            sources.append(("ko", "ko_*.jsonl"))
-            rows = [{"text": text} for text in (_SAMPLE / "en.txt").read_text().split("\n\n")]
-            lines = "".join(json.dumps(row) + "\n" for row in rows)
-            (raw / "en.jsonl").write_text(lines, encoding="utf-8")
-            sources.append(("en", "en.jsonl"))
+    def write_config(self, data_dir: Path | None, megabytes: float) -> None:
+        """Send the sample, or texts of all languages of a folder, to the bucket; the config names
+        them there."""
+        raw = self.home / "raw"
+        if data_dir is None:
+            (raw / "00").mkdir(parents=True)
+            for path in _SAMPLE.glob("ko_*.jsonl"):
+                shutil.copy(path, raw / "00")
+            languages: Sequence[str] = ["ko"]
         else:
-            languages = sorted(path for path in corpora.iterdir() if path.is_dir())
-            for folder in languages:
-                _cut(folder, raw, megabytes / len(languages) * 1e6)
-                sources.append((folder.name, f"{folder.name}-*.jsonl"))
-        self.num_bytes = sum(path.stat().st_size for path in raw.iterdir())
-        self.num_languages = len(sources)
-        print(f"raw files of {self.num_bytes / 1e6:,.1f} MB", flush=True)
+            languages = prepare(raw, data_dir, ["all"], megabytes).languages
         listed = "".join(
-            f'  {{ kind = "jsonl", language = "{language}", path = "gs://corpus/raw/{name}" }},\n'
-            for language, name in sources
+            f'  {{ kind = "jsonl", language = "{language}", '
+            f'path = "gs://corpus/raw/{number:02d}/*.jsonl" }},\n'
+            for number, language in enumerate(languages)
         )
         (self.home / "run.toml").write_text(
             f'name = "cluster"\noutput_dir = "out"\n[clean]\nsources = [\n{listed}]\n'
-            "[vocab]\nsize = 6000\n[encode]\nvalid_fraction = 0.1\n"
-            f'[evaluate]\nown_tasks = [{{ train = "{_SAMPLE}/made-up-headlines.json" }}]\n',
+            "[vocab]\nsize = 6000\n[encode]\nvalid_fraction = 0.1\n[pretrain]\n",
             encoding="utf-8",
         )
         code = (
@@ -118,55 +116,28 @@ class Run:
     def said(self, output: str, verb: str) -> str:
         return (LOGS / f"driver-{output}-{verb}.log").read_text(encoding="utf-8", errors="replace")
 
-    def finish(self, process: subprocess.Popen[bytes], output: str, verb: str) -> bool:
-        """Wait for its end; False, and a fault, if it failed."""
-        if status := wait_for_end(process):
-            self.faults.append(
-                f"{output} {verb}: status {status}: {self.said(output, verb)[-600:]}"
-            )
+    def run(self, output: str, verb: str, options: Sequence[str] = ()) -> bool:
+        """Run a stage; False, and a fault, if it failed."""
+        start = time.monotonic()
+        status = wait_for_end(self.start(output, verb, options))
+        print(f"{output} {verb}: {time.monotonic() - start:.1f} s, status {status}", flush=True)
+        if status:
+            said = self.said(output, verb)[-600:]
+            self.faults.append(f"{output} {verb}: status {status}: {said}")
         return status == 0
 
-    def measure(
-        self, output: str, verb: str, options: Sequence[str] = (), hosts: Sequence[Host] = ()
-    ) -> bool:
-        """Run a stage, and note its time and the CPU seconds of all hosts."""
-        before = sum(host.cpu_seconds() for host in hosts) + children_seconds()
-        # on this machine alone: the process that forks workers ends by itself, behind the command
-        with nullcontext() if hosts else waiting_for_orphans():
-            start = time.monotonic()
-            is_done = self.finish(self.start(output, verb, options), output, verb)
-            seconds = time.monotonic() - start
-        cpu = sum(host.cpu_seconds() for host in hosts) + children_seconds() - before
-        row = {"stage": verb, "runner": output, "seconds": seconds, "cpu_seconds": cpu}
-        local = [of for of in self.stages if of["stage"] == verb and of["runner"] == "local"]
-        for of in local:
-            row["times_local"] = seconds / of["seconds"]
-            row["times_local_cpu"] = cpu / of["cpu_seconds"]
-        self.stages.append(row)
-        print(f"{output:>12} {verb:<12} {seconds:7.1f} s {cpu:7.1f} CPU s", flush=True)
-        return is_done
-
-    def measure_stages(self, output: str, options: Sequence[str], hosts: Sequence[Host]) -> None:
-        for verb in STAGES:
-            if self.measure(output, verb, options, hosts):
-                self.stages[-1]["equal"] = self.compare(output, verb)
-
-    def compare(self, output: str, verb: str) -> str:
-        """What is equal; a fault for each file that is not the local runner's."""
-        local, other = (self.home / name / STAGES[verb] for name in ("local", output))
-        names = {path.relative_to(local) for path in local.rglob("*") if path.is_file()}
-        names |= {path.relative_to(other) for path in other.rglob("*") if path.is_file()}
-        num_bytes, faults = 0, []
-        for name in sorted(names - {Path("manifest.json")}):
-            paths = [folder / name for folder in (local, other)]
-            contents = [path.read_bytes() if path.exists() else b"-" for path in paths]
-            num_bytes += len(contents[0])
-            if contents[0] != contents[1]:
-                faults.append(f"{output} {verb}: {name} is not that of the local runner")
-        found = f"{'NOT ' * bool(faults)}{len(names) - 1} files, {num_bytes:,} bytes"
-        print(f"{output} {verb}: equal: {found}", flush=True)
-        self.faults += faults
-        return found
+    def run_and_compare(self, output: str, options: Sequence[str], *verbs: str) -> None:
+        """Run stages; a fault for each whose rows are not those of the local runner."""
+        for verb in verbs:
+            if not self.run(output, verb, options):
+                continue
+            local, other = (
+                sorted_rows(self.home / name / STAGES[verb]) for name in ("local", output)
+            )
+            print(f"{output} {verb}: {len(local):,} rows, equal: {local == other}", flush=True)
+            if local != other:
+                num = len({*local} ^ {*other})
+                self.faults.append(f"{output} {verb}: {num:,} rows are not the local runner's")
 
     def workers_on(self, host: Host) -> set[str]:
         """Workers on the host that have opened a work folder."""
@@ -180,7 +151,6 @@ class Run:
         text = self.said(output, verb)
         (*_, last) = [line for line in text.splitlines() if line.startswith("error:")] or ["-"]
         print(f"refused, {output}: {last}", flush=True)
-        self.checks.append({"what": output, "status": status, "what_it_said": last})
         if status != 1 or not re.search(said, last):
             self.faults.append(f"{output} {verb}: status {status}, not refused with {said!r}")
 
@@ -198,22 +168,8 @@ def wait_for_end(process: subprocess.Popen[bytes]) -> int:
         return process.wait()
 
 
-def _cut(folder: Path, target: Path, num_bytes: float) -> None:
-    """The first lines of each file of a language, of each as many bytes."""
-    paths = sorted(folder.glob("*.jsonl.gz"))
-    for path in paths:
-        with (
-            gzip.open(path, "rb") as lines,
-            (target / f"{folder.name}-{path.name[:-3]}").open("wb") as file,
-        ):
-            for line in lines:
-                if file.tell() > num_bytes / len(paths):
-                    break
-                file.write(line)
-
-
 def check_stages(run: Run, cluster: Cluster) -> None:
-    run.measure_stages(cluster.name, cluster.options(), cluster.hosts)
+    run.run_and_compare(cluster.name, cluster.options(), *STAGES)
 
 
 def check_kills(run: Run, cluster: Cluster) -> None:
@@ -236,13 +192,10 @@ def check_kills(run: Run, cluster: Cluster) -> None:
         status = wait_for_end(process)
         said = run.said(output, "clean").splitlines() or [""]
         print(f"{output}: status {status}: {said[-1]}", flush=True)
-        row = {"what": output, "status": status, "what_it_said": said[-1] if status else ""}
-        run.checks.append(row)
         if what == "host" and at_work:
             cluster.start_worker(at_work[0])
             cluster.wait_for_workers()
-        if status == 0 or run.measure(output, "clean", options, cluster.hosts):
-            row["equal"] = run.compare(output, "clean")
+        run.run_and_compare(output, options, "clean")  # a finished stage is left as it is
         if status and not said[-1].startswith("error: "):
             run.faults.append(f"{output}: no line says how to go on")
 
@@ -263,13 +216,13 @@ def check_refusals(run: Run, cluster: Cluster) -> None:
     cluster.start_pools()
     cluster.start_pool(cluster.task_hosts[-1], other_code=True)  # the other one gets its work
     output = f"{cluster.name}-one-of-two"
-    if run.measure(output, "clean", options, cluster.hosts):
-        run.stages[-1]["equal"] = run.compare(output, "clean")
+    run.run_and_compare(output, options, "clean")
 
 
 def check_prism(run: Run) -> None:
     """Beam's engine for one machine, here the starting host; it has no pool and no other hosts."""
-    run.measure_stages("prism", ["--runner=PrismRunner", f"--prism_location={PRISM}"], ())
+    options = ["--runner=PrismRunner", f"--prism_location={PRISM}"]
+    run.run_and_compare("prism", options, *STAGES)
 
 
 def check_dataflow(run: Run) -> None:
@@ -280,32 +233,16 @@ def check_dataflow(run: Run) -> None:
         run.faults.append("dataflow: no job graph")
 
 
-def report_of(run: Run, parsed: argparse.Namespace) -> str:
-    """The report in Markdown; faults are notes of it."""
-    conditions = {"raw_megabytes": run.num_bytes / 1e6, "languages": run.num_languages}
-    report = Report("Stages on clusters", _PACKAGES, conditions)
-    report.notes += [f"FAULT {fault}" for fault in run.faults]
-    report.add("stages", "Stages", _STAGES_MEANING, run.stages)
-    report.add("checks", "Kills and refusals", _CHECKS_MEANING, run.checks)
-    command = ["python -m tools.cluster.run --engines", *parsed.engines, "--only", *parsed.only]
-    if parsed.corpora:
-        command.append(f"--corpora {parsed.corpora} --megabytes {parsed.megabytes:g}")
-    return f"{report.markdown()}\n## Command\n\n```\n{' '.join(command)}\n```\n"
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--corpora", type=Path, help="folders of *.jsonl.gz, one a language")
-    parser.add_argument(
-        "--megabytes", type=float, default=4.0, help="the same of each language that has it"
-    )
+    parser.add_argument("--data-dir", type=Path, help="folder with corpora/; else the sample")
+    parser.add_argument("--megabytes", type=float, default=4.0, help="of these texts")
     clusters = {"spark": Spark, "flink": Flink}
     alone = {"prism": check_prism, "dataflow": check_dataflow}
     engines = (*clusters, *alone)
     parser.add_argument("--engines", choices=engines, nargs="+", default=engines)
     checks = {"stages": check_stages, "kills": check_kills, "refusals": check_refusals}
     parser.add_argument("--only", choices=checks, nargs="+", default=list(checks))
-    parser.add_argument("--report", type=Path, help="Markdown file for the figures")
     parsed = parser.parse_args()
     if os.geteuid():
         parser.error("root is needed: the hosts are network namespaces")
@@ -320,9 +257,9 @@ def main() -> int:
         storage.start("emulator", words, {"PYTHONPATH": str(CHECKOUT)})
         run = Run(driver, storage)
         wait_until("the bucket", 60, lambda: answer(f"{run.bucket}/storage/v1/b/corpus"))
-        run.write_config(parsed.corpora, parsed.megabytes)
+        run.write_config(parsed.data_dir, parsed.megabytes)
         for verb in STAGES if "stages" in parsed.only else ("clean",):
-            run.measure("local", verb)
+            run.run("local", verb)
         for name in parsed.engines:
             if name in alone:
                 alone[name](run)
@@ -331,10 +268,6 @@ def main() -> int:
             with cluster.running():
                 for check in parsed.only:
                     checks[check](run, cluster)
-    report = report_of(run, parsed)
-    print(report)
-    if parsed.report:
-        parsed.report.write_text(report, encoding="utf-8")
     for fault in run.faults:
         print(f"FAULT {fault}")
     print(f"{len(run.faults)} faults")
