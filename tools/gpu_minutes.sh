@@ -3,10 +3,9 @@
 #
 #   bash tools/gpu_minutes.sh FOLDER [SECONDS]
 #
-# In a checkout, with Python packages as PERFORMANCE.md says (PYTHON names another python3) and the files of KLUE in
-# data/ (DATA names another folder). FOLDER gets a log and a JSON file of each step; a step that fails or takes too long
-# stops no other, and the last lines say how each ended. Nothing is started that the SECONDS, 540 if not given, have no
-# room for.
+# In a checkout, with Python packages as PERFORMANCE.md says (PYTHON names another python3). FOLDER gets a log
+# and a JSON file of each step; a step that fails or takes too long stops no other, and the last lines say how each
+# ended. Nothing is started that the SECONDS, 540 if not given, have no room for.
 set -u
 cd "$(dirname "$0")/.."
 folder=${1:?give a folder for what is measured} seconds=${2:-540} python=${PYTHON:-python3}
@@ -25,7 +24,7 @@ step() {  # NAME LIMIT COMMAND...
     endings+=("$name: status ${PIPESTATUS[0]} after $((SECONDS - begun)) s")
 }
 
-step finetune 110 "$python" -m tools.throughput finetune --device cuda --peer --data-dir "${DATA:-data}" --json "$folder/finetune.json"
+step finetune 110 "$python" -m tools.throughput finetune --device cuda --peer --json "$folder/finetune.json"
 step tests 170 "$python" -m pytest -q -p no:cacheprovider tests/cuda/test_host.py tests/cuda/test_cuda.py tests/benchmarks/test_finetune_cuda.py
 step speed-modern 90 "$python" -m tools.throughput pretrain --device cuda --size modern-small --json "$folder/speed-modern.json"
 step doctor 60 "$python" -m electrify doctor --gpu

@@ -1,4 +1,4 @@
-"""What a command costs: time, processor seconds and memory of all its processes (Linux).
+"""What a command costs: seconds by the clock and processor seconds of all its processes (Linux).
 
 Processes that outlive their parent are handed to this one (PR_SET_CHILD_SUBREAPER), so that their
 seconds count too: a pool's fork server is never waited for by the program that started it.
@@ -7,13 +7,11 @@ seconds count too: a pool's fork server is never waited for by the program that 
 import ctypes
 import os
 import subprocess
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -21,7 +19,6 @@ import electrify
 from electrify.system.outcome import UserError
 
 CHECKOUT = Path(electrify.__file__).parents[1]
-_SAMPLE_SECONDS = 0.5  # ten times a second slowed what it measured by 7 %, on two cores
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
@@ -31,18 +28,6 @@ class Cost:
 
     wall_seconds: float
     cpu_seconds: float
-    peak_mb: float | None  # of 10^6 bytes: proportional set sizes, which count shared pages once
-
-    def row(self, name: str, num_bytes: int, ours: "Cost | None" = None) -> dict[str, Any]:
-        """A row of a report: the cost to take so much text through a command; `ours` for a peer."""
-        return {
-            "system": name,
-            "cpu_seconds": self.cpu_seconds,
-            "mb_per_cpu_second": num_bytes / 1e6 / self.cpu_seconds,
-            "wall_seconds": self.wall_seconds,
-            "peak_mb": self.peak_mb,
-            "ours_is_times_as_fast": self.cpu_seconds / ours.cpu_seconds if ours else None,
-        }
 
 
 def run_measured(
@@ -52,63 +37,42 @@ def run_measured(
 
     Only one at a time: processor seconds are those of all children that ended meanwhile.
     """
-    before, ended = children_seconds(), threading.Event()
     environment |= {"PYTHONPATH": str(checkout)}
-    with log.open("wb") as output, waiting_for_orphans() as others:
-        peaks = [0]
-
-        def watch() -> None:
-            while not ended.wait(_SAMPLE_SECONDS):
-                peaks[0] = max(peaks[0], sum(map(_memory, _descendants() - others)))
-
-        thread = threading.Thread(target=watch, daemon=True)
-        thread.start()
+    before = _children_seconds()
+    with log.open("wb") as output, _waiting_for_orphans():
         started = time.perf_counter()
-        try:
-            done = subprocess.run(
-                command,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=checkout,
-                env=os.environ | environment,
-            )
-        finally:
-            ended.set()
-            thread.join()
+        done = subprocess.run(
+            command,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=checkout,
+            env=os.environ | environment,
+        )
         wall = time.perf_counter() - started
     if done.returncode:
         words = log.read_text(encoding="utf-8", errors="replace")[-2000:]
         raise UserError(f"{' '.join(command)}: status {done.returncode}; {log} says:\n{words}")
-    return Cost(wall, children_seconds() - before, peaks[0] / 1e6)
+    return Cost(wall, _children_seconds() - before)
 
 
-def _descendants() -> set[psutil.Process]:
-    """All processes below this one."""
-    return set(psutil.Process().children(recursive=True))
-
-
-def _memory(process: psutil.Process) -> int:
-    """Proportional set size in bytes; 0 for a process that ended."""
-    with suppress(psutil.Error):
-        return int(process.memory_full_info().pss)
-    return 0
-
-
-def children_seconds() -> float:
+def _children_seconds() -> float:
     """Processor seconds of all children that have ended and were waited for."""
     times = psutil.Process().cpu_times()
     return float(times.children_user + times.children_system)
 
 
 @contextmanager
-def waiting_for_orphans() -> Iterator[set[psutil.Process]]:
+def _waiting_for_orphans() -> Iterator[None]:
     """Wait for all processes that a command of the block leaves behind, while they end by
-    themselves; what is there before is given, and stays."""
+    themselves; what is there before stays."""
     prctl = ctypes.CDLL(None).prctl
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    others = _descendants()
-    yield others
+    before = {*psutil.Process().children(recursive=True)}
+    yield
     until = time.monotonic() + 10.0
-    while (left := _descendants() - others) and time.monotonic() < until:
+    while time.monotonic() < until:
+        left = {*psutil.Process().children(recursive=True)} - before
+        if not left:
+            break
         psutil.wait_procs(left, timeout=0.01)
     prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)

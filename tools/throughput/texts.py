@@ -18,7 +18,6 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from tools.throughput.cost import CHECKOUT, Cost, run_measured
 
-DATA = Path("data")
 SHIPPED = "model/shipped/ko-modern/discriminator"
 _FILE_BYTES = 7_000_000  # a file of both systems is one unit of work, and is never split
 _MADE_UP_BYTES = 20e6
