@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.vocab.conftest import batches_of, count_words, vocab_options
+from vocab.encode import WordEncoder
 from vocab.learn import train_wordpiece
 from vocab.pretokenize import normalizer, pre_tokenizer
 from vocab.segment import SPECIAL_TOKENS
-from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import build_tokenizer
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
+from vocab.encode import WordEncoder
 from vocab.segment import SPECIAL_TOKENS
-from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import build_tokenizer
 
 LETTERS = "abcdé학교갔다.|,漢!?1·)！），・\u0301"
@@ -46,7 +46,7 @@ def test_texts_looked_up_word_by_word_have_the_tokenizers_ids(tokenizer, listed)
 
 @pytest.mark.parametrize("size", [2, 4])
 def test_a_forgetful_memory_changes_nothing(tokenizer, monkeypatch, size):
-    monkeypatch.setattr("vocab.shards.word_encoder.MAX_STRINGS", size)
+    monkeypatch.setattr("vocab.encode.MAX_STRINGS", size)
     encoder = WordEncoder(tokenizer)
     for text in ("a b c d", "b a 학교 갔다", "a  d"):
         ids = np.frombuffer(encoder.encode([text])[0], np.uint16).tolist()
@@ -54,7 +54,7 @@ def test_a_forgetful_memory_changes_nothing(tokenizer, monkeypatch, size):
 
 
 def test_threads_share_the_memory(tokenizer, monkeypatch):
-    monkeypatch.setattr("vocab.shards.word_encoder.MAX_STRINGS", 4)
+    monkeypatch.setattr("vocab.encode.MAX_STRINGS", 4)
     interval = sys.getswitchinterval()
     encoder = WordEncoder(tokenizer)
     texts = [[f"a b{number} c{number} 학교"] for number in range(400)]

@@ -14,10 +14,10 @@ from transformers import AutoTokenizer
 from electrify.config.vocab import VocabConfig
 from pipeline.rules.pii import KINDS
 from tests.vocab.conftest import batches_of, count_words, marked, vocab_options
+from vocab.encode import WordEncoder
 from vocab.learn import train_wordpiece
 from vocab.pretokenize import MASK_WORDS
 from vocab.segment import SPECIAL_TOKENS
-from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import (
     build_tokenizer,
     check_extendable,

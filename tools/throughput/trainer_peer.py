@@ -35,7 +35,7 @@ def finetune(model: str, tasks: str, num_examples: int, device: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         trainer = library.Trainer(
             model=library.AutoModelForSequenceClassification.from_pretrained(
-                model, num_labels=len(labels)
+                model, num_labels=len(labels), ignore_mismatched_sizes=True
             ),
             args=library.TrainingArguments(
                 output_dir=folder,

@@ -42,11 +42,6 @@ class _Part(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True)  # what is written beside is let through
 
 
-class Checksums(_Part):
-    tokens: str
-    offsets: str
-
-
 class ShardEntry(_Part):
     """One shard's files, as the index lists them."""
 
@@ -54,7 +49,7 @@ class ShardEntry(_Part):
     offsets: _Name
     num_documents: _Count
     num_tokens: _Count
-    sha256: Checksums
+    sha256: dict[str, str]  # of both files
 
 
 class _Language(_Part):
@@ -139,9 +134,7 @@ class ShardWriter:
                 **names,
                 num_documents=len(arrays["offsets"]) - 1,
                 num_tokens=self._num_tokens,
-                sha256=Checksums(
-                    **{kind: file_sha256(self._folder / name) for kind, name in names.items()}
-                ),
+                sha256={k: file_sha256(self._folder / name) for k, name in names.items()},
             )
         )
         self._parts, self._starts, self._num_tokens = [], [], 0
