@@ -70,6 +70,9 @@ _WORDS = {
     language: tuple(dict.fromkeys(word for notice in notices for word in notice.words))
     for language, notices in _COMPILED.items()
 }
+_ANY_WORD = {
+    language: re.compile("|".join(map(re.escape, words))) for language, words in _WORDS.items()
+}
 # first two characters of a line that may be a phrase, or a row of them
 _BEGINNINGS = frozenset(
     beginning
@@ -86,9 +89,11 @@ def remove_boilerplate(text: str, language: str) -> tuple[str, int]:
         text, num_notices = _MODERATED.subn("", text)
     rules = language if language in _COMPILED else _EVERY
     phrases = PHRASES.get(language, EVERYWHERE)
-    lines, in_lower = text.split("\n"), text.lower().split("\n")
-    whole = "\n".join(in_lower)
-    words = [word for word in _WORDS[rules] if word in whole]
+    lower_text = text.lower()
+    lines, in_lower = text.split("\n"), lower_text.split("\n")
+    words = []  # of notices, that the text has
+    if _ANY_WORD[rules].search(lower_text):
+        words = [word for word in _WORDS[rules] if word in lower_text]
     kept = [
         line
         for line, lower in zip(lines, in_lower, strict=True)
@@ -96,7 +101,8 @@ def remove_boilerplate(text: str, language: str) -> tuple[str, int]:
         or len(line) > _MAX_LINE
         or not (
             (words and _is_notice(line, lower, words, _COMPILED[rules], phrases))
-            or _is_phrase(line, phrases)
+            or (lower[:2] in _BEGINNINGS and _is_phrase(line, phrases))
+            or (line[0] in _FRAME and _is_phrase(line, phrases))
         )
     ]
     if len(kept) == len(lines):
@@ -132,8 +138,6 @@ def _is_notice(
 
 def _is_phrase(line: str, phrases: frozenset[str]) -> bool:
     """Also `Terms of use | Privacy policy`, and `Facebook Twitter Email`."""
-    if line[0] not in _FRAME and line[:2].lower() not in _BEGINNINGS:
-        return False
     words = line.strip(_FRAME)
     if len(words) > _MAX_PHRASES or words[:2].lower() not in _BEGINNINGS:
         return False

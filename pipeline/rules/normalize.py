@@ -7,7 +7,7 @@ the tests hold: clean_text(clean_text(x)) == clean_text(x).
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache, partial
 
 import numpy as np
@@ -82,25 +82,33 @@ def text_rules_for(rules: CleanRules, source: Source) -> tuple[Rule, ...]:
     return tuple((name, rule) for wanted, name, rule in chosen if wanted)
 
 
-def clean_text(text: str, chosen: Sequence[Rule], changes: Changes) -> str | None:
+def clean_text(text: str, chosen: tuple[Rule, ...], changes: Changes) -> str | None:
     """Apply the rules in order, again until none changes anything; `changes` gets those that do.
 
     A rule is not asked again about a text that all rules after its last look have left alone. None
     for a text that is given up after `MAX_ROUNDS`: with a layer a round, time would be quadratic in
     the layers.
     """
+    before = None
+    while text != before and is_plain(text):
+        before = text
+        for name, rule in _rules_for_plain(chosen):
+            if (changed := rule(text)) != text:
+                changes.setdefault(name, 1)
+                text = changed
+    if text == before:
+        return text
     unchanged = num_rounds = 0  # rules in a row that had nothing to do
-    plain = is_plain(text)
     while unchanged < len(chosen):
         if num_rounds == MAX_ROUNDS:
             return None
         num_rounds += 1
         for name, rule in chosen:
-            changed = text if plain and name in _IDLE_ON_PLAIN else rule(text)
+            changed = rule(text)
             unchanged += 1
             if changed != text:
                 changes.setdefault(name, 1)
-                text, unchanged, plain = changed, 0, is_plain(changed)
+                text, unchanged = changed, 0
             elif unchanged == len(chosen):
                 break
     return text
@@ -115,20 +123,18 @@ _PLAIN = re.compile(
     "(?! *[~^])(?>(?:[A-NP-VX-Za-vx-z가-힣ㄱ-ㅣ .,!?~^;()%…♥♡·‘’“”]++"
     "|[0-9]{1,3}+(?![0-9\\-–. )(\n])|'(?!')|\"(?!\")|\n(?!\\s*[~^]))*)"
 )
-# the rules that change nothing in such a text
-_IDLE_ON_PLAIN = frozenset(
-    f"{name}_{what}"
-    for what, names in (
-        ("removed", "lost_characters control_characters csv_quotes namuwiki_markup wiki_markup"),
-        ("removed", "markdown html url"),
-        ("repaired", "mojibake"),
-        ("composed", "unicode"),
-        ("normalised", "hangul"),
-        ("dropped", "hanja"),
-        ("cleaned", "comment"),
-    )
-    for name in names.split()
-)
+# that change nothing in such a text
+_IDLE_RULES = {
+    *("lost_characters_removed", "mojibake_repaired", "control_characters_removed"),
+    *("csv_quotes_removed", "namuwiki_markup_removed", "wiki_markup_removed", "markdown_removed"),
+    *("html_removed", "unicode_composed", "hangul_normalised", "url_removed", "hanja_dropped"),
+    "comment_cleaned",
+}
+
+
+@lru_cache
+def _rules_for_plain(chosen: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    return tuple((name, rule) for name, rule in chosen if name not in _IDLE_RULES)
 
 
 def is_plain(text: str) -> bool:

@@ -71,7 +71,7 @@ TEXTS = st.text(
 
 
 # of the pipeline's cleaning, those that look at single characters
-STEPS = [
+STEPS = tuple(
     ("", step)
     for step in (
         remove_lost_characters,
@@ -80,7 +80,7 @@ STEPS = [
         compose,
         normalise_hangul,
     )
-]
+)
 
 
 def normalised(text, lowercase=False):
