@@ -47,7 +47,7 @@ _HEAD_ROWS = 100
 _UNREADABLE, _MISSING = "unreadable_file", "missing_field"
 _ENCODING = ("invalid_utf8", "wrong_encoding")
 # what the rows of a file of another kind have
-STRUCTURAL = ("malformed_json", "malformed_row", "malformed_warc", *_ENCODING)
+STRUCTURAL = ("malformed_json", "malformed_row", *_ENCODING)
 # A few bad rows are usual; so many in another encoding are not an accident.
 _ENCODING_FRACTION, _ENCODING_ROWS = 0.1, 5
 

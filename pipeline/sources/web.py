@@ -11,7 +11,8 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, BinaryIO, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 from electrify.config.clean import Source
 from electrify.system.outcome import UserError
@@ -28,9 +29,6 @@ from pipeline.sources.input_file import (
 from pipeline.sources.stored import unpacked
 
 _HTML = ("text/html", "application/xhtml+xml")
-_VERSION = b"WARC/"
-_MAX_HEADER_LINE = 1 << 16
-_MAX_HEADERS = 200
 _TEXT, _RESPONSE, _ABOUT = "conversion", "response", "warcinfo"  # kinds of records
 _HEAD_RECORDS = 100  # from which on a file without a text is given up
 
@@ -125,37 +123,23 @@ class _Record(NamedTuple):
 
 
 def _read_records(file: InputFile, wanted: str, max_bytes: int) -> Iterator[_Record | Fault]:
-    """The records of one kind, a fault for each that is malformed, and one for a file without."""
+    """The records of one kind, and a fault for a file without.
+
+    `OSError` where no record begins that should: the rest of the file is damaged.
+    """
+    from fastwarc.warc import ArchiveIterator
+
     kinds: Counter[str] = Counter()
     row = 0
     with unpacked(file) as stream:
-        line = _line(stream)
-        while line:
-            if not line.strip():  # two newlines end a record
-                line = _line(stream)
-                continue
-            row += 1
-            is_record = line.startswith(_VERSION)
-            headers = _headers(stream) if is_record else {}
-            length = headers.get("content-length", "")
-            if not (length.isascii() and length.isdigit()) or len(length) > 18:
-                lacks = "Content-Length in the header" if is_record else "WARC record begins here"
-                yield bad_row(row, "malformed_warc", f"no {lacks}", line)
-                while (line := _line(stream)) and not line.startswith(_VERSION):
-                    pass
-                continue
-            kind = headers.get("warc-type", "").lower() or "none"
-            kinds[kind] += 1
-            num_bytes = int(length)
-            is_long = num_bytes > max_bytes
-            num_kept = 0 if kind != wanted else min(HEAD_BYTES, num_bytes) if is_long else num_bytes
-            data = stream.read(num_kept)
-            left = num_bytes - len(data)
-            while left and (piece := stream.read(min(left, _MAX_HEADER_LINE))):
-                left -= len(piece)
+        # a read of what there is before a fault
+        pieces = SimpleNamespace(read=stream.read1, tell=stream.tell, close=stream.close)
+        for row, record in enumerate(ArchiveIterator(pieces, parse_http=False), start=1):
+            kinds[kind := record.headers.get("WARC-Type", "none").lower()] += 1
             if kind == wanted:
-                yield _record(row, headers, data, num_bytes, max_bytes)
-            line = _line(stream) if kinds[wanted] or row < _HEAD_RECORDS else b""
+                yield _record(row, record, max_bytes)
+            elif row >= _HEAD_RECORDS and not kinds[wanted]:
+                break
     others = {kind: count for kind, count in kinds.items() if kind != _ABOUT}
     if others and not kinds[wanted]:
         shown = ", ".join(f"{count} of kind {kind}" for kind, count in others.items())
@@ -167,29 +151,13 @@ def _read_records(file: InputFile, wanted: str, max_bytes: int) -> Iterator[_Rec
         )
 
 
-def _record(
-    row: int, headers: dict[str, str], data: bytes, length: int, max_bytes: int
-) -> _Record | Fault:
-    source_id = headers.get("warc-record-id") or None
+def _record(row: int, record: Any, max_bytes: int) -> _Record | Fault:
+    length, headers = record.content_length, record.headers
+    source_id = headers.get("WARC-Record-ID") or None
+    data = record.reader.read(length if length <= max_bytes else HEAD_BYTES)
     if length > max_bytes:
         return replace(too_long(row, TooLong(length, data), max_bytes), source_id=source_id)
     if len(data) < length:
         detail = f"the file ends {length - len(data):,} bytes before the record does"
         return replace(bad_row(row, "unreadable_file", detail, data), source_id=source_id)
-    return _Record(row, data, headers.get("warc-target-uri") or None, source_id)
-
-
-def _line(stream: BinaryIO) -> bytes:
-    """The next line with its newline, cut at `_MAX_HEADER_LINE`; empty at the end."""
-    return stream.readline(_MAX_HEADER_LINE)
-
-
-def _headers(stream: BinaryIO) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    for _ in range(_MAX_HEADERS):
-        line = _line(stream)
-        if not line.strip():
-            break
-        name, _, value = line.decode("utf-8", "replace").partition(":")
-        headers[name.strip().lower()] = value.strip()
-    return headers
+    return _Record(row, data, headers.get("WARC-Target-URI") or None, source_id)

@@ -16,7 +16,6 @@ _REASONS = {
     "invalid_utf8",
     "wrong_encoding",
     "malformed_json",
-    "malformed_warc",
     "missing_field",
     "wrong_type",
 }
