@@ -7,7 +7,6 @@ its backticks: they protect what stands in them.
 """
 
 import re
-from collections.abc import Callable
 
 from pipeline.rules.data import compile_all, fill, read_table
 from pipeline.rules.markup.html import TAG_NAMES
@@ -21,30 +20,8 @@ _STARS = [
     re.compile(fill("".join(_TABLE["emphasis"]["pattern"]), _PARTS | row))
     for row in _TABLE["emphasis"]["marks"]
 ]
-_INLINE_MACRO, _BLOCK_MACRO = (
-    re.compile("|".join(_TABLE[name]), re.IGNORECASE) for name in ("inline_macros", "block_macros")
-)
-
-
-def _shown(macro: re.Match[str]) -> str:
-    name, arguments = macro[1], macro[2]
-    if arguments is None:
-        return "" if _BLOCK_MACRO.fullmatch(name) else macro[0]
-    if not _INLINE_MACRO.fullmatch(name):
-        return ""
-    words = [first or second for first, second in _RE["argument"].findall(arguments)]
-    shown = words[1] if len(words) > 1 and words[1].strip() else words[0] if words else arguments
-    return f"RFC {shown}" if name.lower() == "rfc" else shown
-
-
-_WORDS: dict[str, str | Callable[[re.Match[str]], str]] = {
-    "": "",
-    "shown": _shown,
-    "name_of": lambda xref: _RE["overloads"].sub("", xref[1]),
-    "alternative": lambda block: alt[1] if (alt := _RE["alt"].search(block[0])) else "",
-}
 _DIALECTS = [
-    (tuple(row["marks"]), re.compile(row["pattern"]), _WORDS[row.get("words", "")])
+    (tuple(row["marks"]), re.compile(row["pattern"]), row.get("words", ""))
     for row in _TABLE["dialects"]
 ]
 _DIALECT_MARK = re.compile("|".join(re.escape(mark) for marks, *_ in _DIALECTS for mark in marks))
