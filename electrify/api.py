@@ -124,15 +124,10 @@ def publish(
     The addresses; with `dry_run` what would be uploaded. `licence` is that of documents that name
     none.
     """
-    from model.weights.publish import plan_uploads, publish
+    from model.publish import publish
 
     parts = [parts] if isinstance(parts, str) else parts
-    uploads = plan_uploads(config, to, parts, licence)
-    if dry_run:
-        return list(map(str, uploads))
-    for upload in uploads:
-        log(f"publish: {upload}")
-    return publish(uploads, private)
+    return publish(config, to, parts, private=private, licence=licence, dry_run=dry_run)
 
 
 def report(config: "RunConfig") -> Path:

@@ -193,7 +193,7 @@ def run(
 
     run = api.load_config(config, overrides, _given({"pretrain.num_devices": devices}))
     page = api.run(run, beam_options=beam.obj, overwrite=overwrite)
-    if run.pretrain.gives_probabilities:
+    if run.pretrain.has_detection_head:
         from benchmarks.analysis.mistakes import marked_lines
 
         discriminator = Path(run.output_dir) / "export" / NETWORKS[0]
@@ -577,31 +577,11 @@ def doctor(
     gpu: Annotated[
         bool, Option("--gpu", help="train tiny networks on the GPU and compare them with the CPU")
     ] = False,
-    train: Annotated[
-        str | None, _value("CONFIG", "time steps of this run for a minute: what are they spent on?")
-    ] = None,
     json: Json = False,
-    overrides: Overrides = [],
 ) -> int:
     """Check this machine and the installation."""
     from electrify.check import check_machine
     from electrify.system.machine import versions
-
-    if train is not None:
-        if gpu:
-            raise UsageError("--gpu and --train: give one of them")
-        from model.doctor import describe_step_time
-
-        lines = []
-        for line in describe_step_time(api.load_config(train, overrides)):
-            lines.append(line)
-            if not json:
-                print(line, flush=True)
-        if json:
-            _print_json(lines=lines, versions=versions())
-        return 0
-    if overrides:
-        raise UsageError(f"--set {overrides[0]} changes a config: give one with --train CONFIG")
 
     lines, is_sound = check_machine()
     if not json:

@@ -25,8 +25,8 @@ class SpecialTokens:
 class Noise:
     """Everything random in a step but dropout: draws, uniform in [0, 1), a row a sequence.
 
-    They are made on the CPU for the whole batch of a step and cut with it, so a sequence has the
-    same draws whatever the device, the number of processes or of micro-batches.
+    They are made on the CPU for all sequences of a process in a step and cut with them, so a
+    sequence has the same draws whatever the device and the number of micro-batches.
     """
 
     positions: Tensor  # (B, L) fp32: which tokens are chosen
@@ -166,7 +166,6 @@ class Samples:
 
     ids: Tensor  # (B, N) int64
     predicted: Predictions | None = None  # of a learned generator
-    noise_log_probs: Tensor | None = None  # (B, L) log q of the main network's input; electric
 
 
 @dataclass(frozen=True)

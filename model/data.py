@@ -18,9 +18,8 @@ from torch import Tensor
 from electrify.config.run import RunConfig
 from electrify.stage.plan import output_dir
 from electrify.system.outcome import UserError
-from model.batch import Batch, Noise, SpecialTokens, map_tensors
+from model.batch import Batch, Noise, SpecialTokens
 from model.devices.device import describe, num_devices
-from model.masking import num_slots
 from model.plan import Phase, PhaseReader, phase_at, phase_readers, sequences_until
 from vocab.shards.files import TokenShards
 from vocab.shards.sequences import SequenceReader
@@ -49,7 +48,7 @@ class SequenceData:
         self.vocab_size, self.special = shards.vocab_size, special_tokens(shards)
         options = phase.phase.options(config.pretrain) if phase else config.pretrain
         self.reader = phase.reader if phase else SequenceReader(shards, split, options, config.seed)
-        self._slots = num_slots(options, options.sequence_length)
+        self._slots = options.num_masked(options.sequence_length)
         self._mask_fraction = options.mask_fraction
         self.languages: Sequence[str] = self.reader.languages
 
@@ -62,17 +61,17 @@ class SequenceData:
     ) -> Batch:
         """Of `count` sequences from `first_sequence` of the endless order, a rank's part.
 
-        `key` decides the draws of the whole batch, of which a rank has its rows.
+        `key` decides the draws of this part.
         """
         reader = self.reader
         indices = reader.indices(first_sequence, count, rank, num_ranks)
         ids, types = reader.sequences(indices)
-        noise = Noise.draw(key, count, reader.sequence_length, self._slots)
+        noise = Noise.draw(key, len(indices), reader.sequence_length, self._slots)
         # widened by NumPy, since torch would start a team of threads for each thread that copies
         return Batch(
             torch.from_numpy(ids.astype(np.int64)),
             torch.from_numpy(types.astype(np.int64)),
-            map_tensors(noise, lambda draws: draws[rank::num_ranks]),
+            noise,
             torch.from_numpy(reader.language_numbers(indices)),
             mask_fraction=self._mask_fraction,
         )
@@ -107,15 +106,17 @@ class StepData:
         batch = self._data[phase.first_step].batch(
             sequences_until(self.phases, step),
             phase.batch_size,
-            noise_key(self._seed, step),
+            noise_key(self._seed, step, self._rank),
             self._rank,
             self._num_ranks,
         )
         return batch.split(phase.micro_batch_size)
 
 
-def noise_key(seed: int, step: int) -> int:
-    return (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + 0x2545F4914F6CDD1D) % 2**63
+def noise_key(seed: int, step: int, rank: int = 0) -> int:
+    """What the draws of a process in a step follow from."""
+    mixed = seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB
+    return (mixed + 0x2545F4914F6CDD1D) % 2**63
 
 
 def open_shards(folder: Path) -> TokenShards:

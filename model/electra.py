@@ -1,6 +1,6 @@
 """ELECTRA: its networks and one forward pass, as the paper has it (Clark et al. 2020, section 2).
 
-Mask, generate, sample, discriminate, weigh; `model.step` then goes backward and updates.
+Mask, generate, sample, discriminate, weigh; `model.pretrain` then goes backward and updates.
 What other objectives do otherwise is in `model.objectives`.
 """
 
@@ -29,7 +29,6 @@ from model.layers import (
     Embeddings,
     Encoder,
     GeneratorHead,
-    TwoTowers,
     initialise,
     initialise_mimetic,
     takes_documents,
@@ -68,7 +67,7 @@ class ElectraPretrainer(nn.Module):
         self.generator_shape = generator_shape(config, vocab_size)
         self.embeddings = Embeddings(self.shape)
         self.generator_embeddings: Embeddings | None = None
-        self.generator: Encoder | TwoTowers | None = None
+        self.generator: Encoder | None = None
         self.generator_head: GeneratorHead | None = None
         self.baseline: nn.Linear | None = None
         if config.has_generator:
@@ -95,10 +94,7 @@ class ElectraPretrainer(nn.Module):
         config, shape = self.config, self.generator_shape
         if config.weight_sharing in ("none", "gdes"):
             self.generator_embeddings = Embeddings(shape)
-        if shape.num_towers > 1:
-            self.generator = TwoTowers(shape)
-        elif config.weight_sharing != "all":
-            self.generator = Encoder(shape)
+        self.generator = Encoder(shape)
         self.generator_head = GeneratorHead(shape)
         if config.objective == "electra-adversarial":
             self.baseline = nn.Linear(shape.hidden_size, 1)
@@ -109,15 +105,10 @@ class ElectraPretrainer(nn.Module):
         config, special, ids = self.config, self.special, batch.input_ids
         tokens = ids != special.pad
         maskable = tokens & (ids != special.cls) & (ids != special.sep) & (ids != special.mask)
-        fraction, num_slots = batch.mask_fraction or config.mask_fraction, batch.noise.mask.shape[1]
-        if config.masking == "bernoulli":
-            chosen = choose_positions(
-                maskable, batch.noise.positions, num_slots, probability=fraction
-            )
-        else:  # in a full sequence of 512 tokens, too: 77 of the 79 slots, as the original
-            limits = masked_limits(tokens, fraction)
-            chosen = choose_positions(maskable, batch.noise.positions, num_slots, limits=limits)
-        positions, weights = chosen
+        # in a full sequence of 512 tokens, too: 77 of the 79 slots, as the original
+        limits = masked_limits(tokens, batch.mask_fraction or config.mask_fraction)
+        num_slots = batch.noise.mask.shape[1]
+        positions, weights = choose_positions(maskable, batch.noise.positions, num_slots, limits)
         # packed sequences are full, and without a mask attention takes its fastest kernel
         # a sequence of padding alone, which fills a batch up, attends to itself: else it is nan
         attended = tokens | ~tokens.any(dim=1, keepdim=True)
@@ -125,8 +116,7 @@ class ElectraPretrainer(nn.Module):
         position_ids = None
         if config.attention == "document":
             blocks = document_blocks(ids, batch.token_type_ids, tokens, special.sep)
-            # the towers of electric have masks of their own
-            by_kernel = config.objective != "electric" and all(
+            by_kernel = all(
                 takes_documents(shape, ids.shape[1], ids.device)
                 for shape in (self.shape, self.generator_shape)
             )
@@ -135,9 +125,6 @@ class ElectraPretrainer(nn.Module):
         masked_ids = mask_tokens(
             ids, positions, weights, batch.noise.mask, special.mask, config.mask_token_fraction
         )
-        hidden = weights  # from the towers of electric, which never read the token they predict
-        if config.objective != "electric":
-            hidden = weights * (masked_ids.gather(1, positions) == special.mask)
         return Masked(
             batch=batch,
             tokens=tokens,
@@ -148,7 +135,7 @@ class ElectraPretrainer(nn.Module):
             weights=weights,
             originals=ids.gather(1, positions),
             masked_ids=masked_ids,
-            hidden=hidden,
+            hidden=weights * (masked_ids.gather(1, positions) == special.mask),
         )
 
     def forward(
@@ -179,9 +166,7 @@ class ElectraPretrainer(nn.Module):
         if config.generator != "learned":
             return Samples(self.sample_noise(masked)), {}
         hidden = self.generator_states(masked.masked_ids, *masked.context)
-        sampling = Sampling(
-            masked.batch.noise.samples, config.sampling_temperature, config.disallow_correct
-        )
+        sampling = Sampling(masked.batch.noise.samples, config.disallow_correct)
         predicted = predict_chosen(self.generator_output(), masked, hidden, sampling)
         assert predicted.sampled is not None
         term = Term(predicted.total, "chosen", config.generator_weight)
@@ -244,11 +229,11 @@ class ElectraPretrainer(nn.Module):
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
     ) -> Tensor:
-        """The generator's last hidden states: (B, L) to (B, L, H), of two towers (B, L, 2 H)."""
+        """The generator's last hidden states: (B, L) to (B, L, H)."""
+        assert self.generator is not None
         embeddings = self.generator_embeddings or self.embeddings
-        body = self.generator or self.discriminator  # weight_sharing = "all"
         embedded = embeddings(input_ids, token_type_ids, position_ids)
-        hidden: Tensor = body(embedded, attention_mask)
+        hidden: Tensor = self.generator(embedded, attention_mask)
         return hidden
 
     def main_states(
@@ -266,10 +251,10 @@ class ElectraPretrainer(nn.Module):
 
     def generator_output(self) -> "VocabularyOutput":
         """The generator's head over the vocabulary."""
+        assert self.generator is not None
         assert self.generator_head is not None
         matrix = (self.generator_embeddings or self.embeddings).word.weight
-        body = self.generator or self.discriminator
-        return VocabularyOutput(self.generator_head, matrix, _projection(body))
+        return VocabularyOutput(self.generator_head, matrix, _projection(self.generator))
 
     def language_output(self) -> "VocabularyOutput":
         """The main network's head over the vocabulary."""
@@ -327,8 +312,8 @@ class VocabularyOutput(NamedTuple):
         return logits
 
 
-def _projection(body: Encoder | TwoTowers) -> Tensor | None:
-    if isinstance(body, TwoTowers) or body.project is None or not body.shape.is_modern:
+def _projection(body: Encoder) -> Tensor | None:
+    if body.project is None or not body.shape.is_modern:
         return None
     return body.project.weight
 

@@ -6,7 +6,6 @@ The main network of any other checkpoint can be exported too, while the run goes
 import copy
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +23,13 @@ from electrify.system.progress import log, warn
 from model.checkpoint import DAMAGES, load_model, newest, read_state, trained_options
 from model.data import SequenceData, open_shards, special_tokens
 from model.electra import ElectraPretrainer
-from model.weights.card import trained_length, write_cards
+from model.weights.card import as_made, trained_length, write_cards
 from model.weights.names import (
     Network,
     exported_networks,
     to_transformers,
     transformers_class,
 )
-from model.weights.origin import as_made, read_origin
 
 
 def export_checkpoint(checkpoint: Path, folder: Path) -> None:
@@ -99,16 +97,14 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
         for name, difference in differences.items():
             log(f"{name} in {config.export.dtype}: logits differ by at most {difference:.1e}")
     made = as_made(config, "clean", "vocab", "pretrain")
-    origin = read_origin(made)
-    write_cards(made, folder, differences, origin)
+    write_cards(made, folder, differences)
     length, options = trained_length(config), config.pretrain
     if length < options.max_position_embeddings and not options.initial_model:
         warn(
             f"the run saw no sequence longer than {length} tokens: fine-tune with no longer ones, "
             "or train on with a longer pretrain.sequence_length"
         )
-    counts = {"checkpoint": checkpoint.name, "max_logit_difference": differences}
-    return counts | {"origin": asdict(origin)}
+    return {"checkpoint": checkpoint.name, "max_logit_difference": differences}
 
 
 def save_networks(model: ElectraPretrainer, folder: Path, dtype: str = "float32") -> None:

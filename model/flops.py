@@ -6,7 +6,7 @@ head counts at the positions that its loss needs, and so do Muon's own products.
 Beside them stands the count of the paper's Table 1, in which costs are published
 (google-research/electra flops_computation.py, quirks kept). Backward is as much as forward, the
 input embedding is a dense product, and a language head counts at 15.625 % of the positions; in
-all-tokens-mlm and the two towers of electric at all of them.
+all-tokens-mlm at all of them.
 
 MFU is the FLOPs of the matrix products / seconds / the peak of all devices (PaLM, appendix B).
 """
@@ -61,8 +61,6 @@ def parameter_counts(config: PretrainConfig, vocab_size: int) -> dict[str, int]:
     counts["trained"] += in_generator
     if config.weight_sharing in ("none", "gdes"):
         counts["trained"] += generator.embedding_parameters
-    if config.weight_sharing == "all":
-        counts["trained"] -= generator.encoder_parameters
     if config.objective == "electra-adversarial":
         counts["trained"] += generator.hidden_size + 1  # the baseline
     return counts
@@ -135,14 +133,14 @@ def _muon_flops(config: PretrainConfig, vocab_size: int, stage: Stage) -> float:
         return 0.0
     main, generator = network_shapes(config, vocab_size)
     sizes = [] if stage == "generator" else [main]
-    if generator and stage in ("joint", "generator") and config.weight_sharing != "all":
+    if generator and stage in ("joint", "generator"):
         sizes.append(generator)
 
     flops = 0.0
     for size in sizes:
         h, num_wide = size.hidden_size, 3 if size.is_modern else 2
         of_layer = 4 * _newton_schulz(h, h) + num_wide * _newton_schulz(h, size.intermediate_size)
-        flops += size.num_towers * size.num_hidden_layers * of_layer
+        flops += size.num_hidden_layers * of_layer
     return flops
 
 
@@ -174,8 +172,7 @@ def _forward(
         fraction = 1.0 if config.objective == "all-tokens-mlm" else chosen
         in_main += count.language_head(main) * fraction
     if generator is not None:
-        fraction = 1.0 if config.objective == "electric" else chosen
-        in_generator = count.encoder(generator, length) + count.language_head(generator) * fraction
+        in_generator = count.encoder(generator, length) + count.language_head(generator) * chosen
         if config.objective == "electra-adversarial":
             in_generator += count.baseline(generator) * chosen
     return in_generator, in_main
@@ -190,14 +187,14 @@ def _matmul_encoder(size: EncoderShape, length: int) -> float:
     )
     matrices = (3 if size.is_modern else 2) * h * size.intermediate_size + 4 * h * h
     project = 2 * size.embedding_size * h * size.is_projected
-    return size.num_towers * (num_layers * 2 * matrices + 4 * keys * h + project)
+    return num_layers * 2 * matrices + 4 * keys * h + project
 
 
 def _matmul_language_head(size: EncoderShape) -> float:
     e, h = size.embedding_size, size.hidden_size
     if size.is_modern:
         return 2 * (h * h + e * h * size.is_projected + e * size.vocab_size)
-    return 2 * e * (size.num_towers * h + size.vocab_size)
+    return 2 * e * (h + size.vocab_size)
 
 
 _MATMUL = _Convention(
@@ -226,13 +223,13 @@ def _paper_encoder(size: EncoderShape, length: int) -> float:
     project = (2 * h * e + h) * size.is_projected
     tables = 2 * e * size.vocab_size + 2 * e * (length + 2) + (2 + _NORM + _DROPOUT) * e
     layers = size.num_hidden_layers * (attention + after + feed_forward)
-    return tables + size.num_towers * (layers + project)
+    return tables + layers + project
 
 
 def _paper_language_head(size: EncoderShape) -> float:
     e, v = size.embedding_size, size.vocab_size
     softmax = 2 * e * v + (_SOFTMAX + 2) * v
-    return softmax + 2 * size.num_towers * size.hidden_size * e + (1 + _ACTIVATION + _NORM) * e
+    return softmax + 2 * size.hidden_size * e + (1 + _ACTIVATION + _NORM) * e
 
 
 _PAPER = _Convention(
@@ -262,6 +259,8 @@ def estimate(config: RunConfig) -> list[str]:
         ),
         "two CPU cores in fp32 at 0.12 TFLOP/s, assumed": flops.matmul / 1.2e11,
     }
+    tokens = max(phase.micro_batch_size * phase.sequence_length for phase in phases)
+    memory = memory_bytes(pretrain, vocab, tokens)
     generator = f", {counts['generator']:,} in the generator" if counts["generator"] else ""
     masked = [
         f"{phase.options(pretrain).num_chosen(phase.sequence_length)} of {phase.sequence_length}"
@@ -276,7 +275,7 @@ def estimate(config: RunConfig) -> list[str]:
         f"training FLOPs: {flops.matmul:.3g} in matrix products, "
         f"{flops.paper:.3g} by the paper's convention",
         *(f"estimated time: {duration(s)} ({where})" for where, s in seconds.items()),
-        f"estimated memory: {_memory_gib(config):.1f} GiB for weights, moments and activations",
+        f"estimated memory: {memory / 2**30:.1f} GiB for weights, moments and activations",
     ]
 
 
@@ -303,22 +302,30 @@ def _describe_steps(config: PretrainConfig, phases: tuple[Phase, ...]) -> list[s
 _KEPT_BYTES, _KEPT_BYTES_MODERN, _KEPT_BYTES_FP32 = 1.5, 2.0, 2.5
 
 
-def _memory_gib(config: RunConfig) -> float:
-    """16 bytes a parameter, and what backward keeps of the larger network: about 16 H + 3 I numbers
-    a layer and token. The adversarial objective keeps both."""
-    pretrain, vocab = config.pretrain, config.vocab.size
-    of_networks = []
-    for size in network_shapes(pretrain, vocab):
-        if size is not None:
-            per_layer = 16 * size.hidden_size + 3 * size.intermediate_size
-            layers = size.num_towers * size.num_hidden_layers
-            of_networks.append(layers * per_layer + 6 * size.embedding_size)
-    kept = (sum if pretrain.objective == "electra-adversarial" else max)(of_networks)
-    tokens = max(phase.micro_batch_size * phase.sequence_length for phase in phases_of(pretrain))
-    width = _KEPT_BYTES_MODERN if pretrain.architecture == "modern" else _KEPT_BYTES
-    if pretrain.precision == "fp32":
+def memory_bytes(config: PretrainConfig, vocab_size: int, num_tokens: int) -> float:
+    """Bytes of a step whose micro-batches have so many tokens: 16 a parameter, and what backward
+    keeps of the larger network: about 16 H + 3 I numbers a layer and token. The adversarial
+    objective keeps both."""
+    numbers = []
+    for shape in network_shapes(config, vocab_size):
+        if shape is not None:
+            per_layer = 16 * shape.hidden_size + 3 * shape.intermediate_size
+            numbers.append(shape.num_hidden_layers * per_layer + 6 * shape.embedding_size)
+    kept = (sum if config.objective == "electra-adversarial" else max)(numbers)
+    width = _KEPT_BYTES_MODERN if config.architecture == "modern" else _KEPT_BYTES
+    if config.precision == "fp32":
         width = _KEPT_BYTES_FP32
-    return (16 * parameter_counts(pretrain, vocab)["trained"] + width * tokens * kept) / 2**30
+    return 16 * parameter_counts(config, vocab_size)["trained"] + width * num_tokens * kept
+
+
+def fitting_micro_batch(
+    config: PretrainConfig, vocab_size: int, num_rows: int, length: int, memory: float
+) -> int:
+    """The largest divisor of `num_rows` >= 2, at most half of it, with which a step of sequences of
+    `length` needs at most nine tenths of `memory` bytes; 1 if none does."""
+    divisors = (number for number in range(num_rows // 2, 1, -1) if num_rows % number == 0)
+    needed = ((micro, memory_bytes(config, vocab_size, micro * length)) for micro in divisors)
+    return next((micro for micro, size in needed if size <= 0.9 * memory), 1)
 
 
 _PEAKS: dict[str, list[float]] = read_toml(Path(__file__).with_name("peaks.toml"))

@@ -400,37 +400,6 @@ class Encoder(nn.Module):
         )
 
 
-class TwoTowers(nn.Module):
-    """What stands before each token and what stands behind it, never the token itself.
-
-    The left tower reads from left to right, the right one from right to left; a token's state is
-    the left tower's at the token before it beside the right one's at the token after it (Electric,
-    Clark et al. 2020b, section 2.3). The ends get zeros, as does a side whose neighbour may not be
-    attended to: it is of another document.
-    """
-
-    def __init__(self, shape: EncoderShape) -> None:
-        super().__init__()
-        self.left, self.right = Encoder(shape), Encoder(shape)
-
-    def forward(self, embedded: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """(B, L, E) to (B, L, 2 H); `attention_mask` as for `Encoder`."""
-        length = embedded.shape[1]
-        square = 1, 1, length, length
-        before = torch.ones(square, dtype=torch.bool, device=embedded.device).tril()
-        # a token always attends to itself: a row without any key would be nan
-        itself = torch.eye(length, dtype=torch.bool, device=embedded.device)
-        allowed = torch.ones_like(before) if attention_mask is None else attention_mask
-        left = self.left(embedded, (before & allowed) | itself)
-        right = self.right(embedded, (before.mT & allowed) | itself)
-        left, right = left[:, :-1], right[:, 1:]
-        if attention_mask is not None:
-            shown = attention_mask[:, 0].expand(-1, length, length)
-            left = left * shown.diagonal(-1, 1, 2)[..., None]
-            right = right * shown.diagonal(1, 1, 2)[..., None]
-        return torch.cat([F.pad(left, (0, 0, 1, 0)), F.pad(right, (0, 0, 0, 1))], dim=-1)
-
-
 class GeneratorHead(nn.Module):
     """dense(E) + GELU, LayerNorm, then the network's embedding matrix transposed plus a bias.
 
@@ -442,8 +411,8 @@ class GeneratorHead(nn.Module):
 
     def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
-        hidden, eps = shape.num_towers * shape.hidden_size, shape.layer_norm_eps
-        width = shape.hidden_size if shape.is_modern else shape.embedding_size
+        hidden, eps = shape.hidden_size, shape.layer_norm_eps
+        width = hidden if shape.is_modern else shape.embedding_size
         self.dense = nn.Linear(hidden, width, bias=not shape.is_modern)
         self.norm = nn.LayerNorm(width, eps=eps, bias=not shape.is_modern)
         self.bias = nn.Parameter(torch.zeros(shape.vocab_size))

@@ -22,7 +22,6 @@ from electrify.stage.trackers import Trackers, require_trackers
 from electrify.storage.files import parse_json
 from electrify.system.machine import load_warning
 from electrify.system.progress import log, warn
-from model.alarms import Alarms, unigram_entropy
 from model.batch import Outputs
 from model.data import StepData
 from model.devices.device import describe, num_devices, precision_of, synchronize
@@ -31,14 +30,12 @@ from model.flops import Cost, peak_flops, run_flops
 from model.metrics import MetricsWindow
 from model.plan import learning_rate
 
-_ENTROPY_SEQUENCES = 1000  # read to know how hard the text is for one who knows frequencies only
-
 
 class RunLog:
     """The records of one run, which the first process writes.
 
-    A run that resumes after `step` writes later records again. They raise and end alarms, which go
-    to the file, to all boards and into the log. Time of validation and saving does not count.
+    A run that resumes after `step` writes later records again. Time of validation and saving does
+    not count.
     """
 
     def __init__(
@@ -58,7 +55,6 @@ class RunLog:
         if ranks.is_first:
             records = _cut_off(self._path, step)
             self._seconds = max((float(r["seconds"]) for r in records), default=0.0)
-            self._alarms = Alarms(self._config, _entropy(data), data.num_epochs(), records)
             self._boards = Trackers(
                 folder, self._config, "pretrain", config.model_dump(mode="json")
             )
@@ -139,26 +135,16 @@ class RunLog:
         }
 
     def write(self, kind: str, step: int, figures: Mapping[str, float]) -> None:
-        """Append a record, undefined figures as null, and the alarms that it sets off. A figure
-        named `ko/rtd_auc` is of one language."""
+        """Append a record, undefined figures as null. A figure named `ko/rtd_auc` is of one
+        language."""
         if not self._ranks.is_first:
             return
         seconds = round(self._seconds, 3)
         place = {"step": step, "tokens": self._work(step).positions, "seconds": seconds}
         record = {"kind": kind, **place, **nested(figures)}
-        self._append(record)
-        self._boards.log(step, {f"{kind}/{name}": value for name, value in figures.items()})
-        for name, text in self._alarms.add(record):
-            alarm = {"alarm": name, "state": "over"}
-            if text:
-                alarm = {"alarm": name, "state": "raised", "text": text}
-                self._boards.alert(step, name, f"{name}: {text}")
-            (warn if text else log)(f"step {step:,}: {name}: {text or 'over'}")
-            self._append({"kind": "alarm", **place, **alarm})
-
-    def _append(self, record: Mapping[str, Any]) -> None:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        self._boards.log(step, {f"{kind}/{name}": value for name, value in figures.items()})
 
     def _warn_of_load(self) -> None:
         if not self._warned_of_load and (loaded := load_warning()):
@@ -173,13 +159,6 @@ class RunLog:
             return window.read()
         own = window.detections()  # a process may have none
         return window.read(self._ranks.gather(torch.empty(4, 0) if own is None else own))
-
-
-def _entropy(data: StepData) -> float:
-    """Nats a token of the training text, by frequencies alone."""
-    ids = data.last.batch(0, min(_ENTROPY_SEQUENCES, data.last.num_sequences)).input_ids
-    special = data.last.special
-    return unigram_entropy(ids.numpy(), [special.pad, special.cls, special.sep, special.mask])
 
 
 def _cut_off(path: Path, step: int) -> list[dict[str, Any]]:
@@ -222,9 +201,6 @@ class TensorBoard:
     def log(self, step: int, figures: Mapping[str, float]) -> None:
         for name, value in figures.items():
             self._writer.add_scalar(name, value, step)
-
-    def alert(self, step: int, title: str, text: str) -> None:
-        self._writer.add_text(f"alarm/{title}", text, step)
 
     def close(self) -> None:
         self._writer.close()

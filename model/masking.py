@@ -5,29 +5,11 @@ N slots for chosen positions, V pieces. The slots of a sequence have distinct po
 weight 0 holds no choice and changes nothing.
 """
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from electrify.config.pretrain import PretrainConfig
 from model.devices.xla import insertion_index, put_ids, running_maximum, running_sum
-
-_BOUND_SDS = 4  # a Bernoulli count passes its mean by 4 sd once in 30,000 sequences
-
-
-def num_slots(config: PretrainConfig, length: int) -> int:
-    """Columns N of the chosen positions: what a full sequence has, or with Bernoulli a bound.
-
-    The bound is the mean and 4 standard deviations of Binomial(length, mask_fraction), at most the
-    length. What would go over it is left out.
-    """
-    if config.masking != "bernoulli":
-        return config.num_masked(length)
-    fraction = config.mask_fraction
-    sd = math.sqrt(length * fraction * (1 - fraction))
-    return min(length, math.ceil(length * fraction + _BOUND_SDS * sd))
 
 
 def masked_limits(tokens: Tensor, mask_fraction: float) -> Tensor:
@@ -40,29 +22,17 @@ def masked_limits(tokens: Tensor, mask_fraction: float) -> Tensor:
 
 
 def choose_positions(
-    maskable: Tensor,
-    uniforms: Tensor,
-    num_slots: int,
-    *,
-    limits: Tensor | None = None,
-    probability: float = 1.0,
+    maskable: Tensor, uniforms: Tensor, num_slots: int, limits: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Choose at most N = `num_slots` positions among the maskable ones of each sequence.
+    """Choose min(N, limit) distinct positions among the maskable ones of each sequence, each set of
+    them as likely as any other.
 
-    `maskable` is (B, L) bool, `uniforms` (B, L) fp32, `limits` (B,) the most positions a sequence
-    may have chosen. Returns positions (B, N) int64 and weights (B, N) fp32 in {0, 1}.
-
-    With probability 1: min(N, limit) distinct positions, each set of them as likely as any other.
-    Below 1 each token is chosen by itself with this probability, which may be none.
+    `maskable` is (B, L) bool, `uniforms` (B, L) fp32, N = `num_slots`, `limits` (B,). Returns
+    positions (B, N) int64 and weights (B, N) fp32 in {0, 1}.
     """
-    most = torch.full_like(maskable[:, 0], num_slots, dtype=torch.int64)
-    if limits is not None:
-        most = torch.minimum(most, limits.long())
-    # given that it lies below, a draw is again uniform there: it serves as order too
-    candidates = maskable & (uniforms < probability)
     # stable: equal draws keep the order of the text, so that no device chooses otherwise
-    ordered, order = uniforms.masked_fill(~candidates, 2.0).sort(dim=1, stable=True)
-    first = torch.arange(num_slots, device=most.device) < most[:, None]
+    ordered, order = uniforms.masked_fill(~maskable, 2.0).sort(dim=1, stable=True)
+    first = torch.arange(num_slots, device=limits.device) < limits[:, None]
     return order[:, :num_slots], ((ordered < 2.0)[:, :num_slots] & first).float()
 
 
@@ -97,13 +67,12 @@ def forbid_tokens(logits: Tensor, ids: Tensor) -> Tensor:
     return logits.scatter(-1, there, logits.gather(-1, there) - _FORBIDDEN)
 
 
-def sample_tokens(logits: Tensor, uniforms: Tensor, temperature: float = 1.0) -> Tensor:
-    """One token from softmax(logits / temperature) a row: (..., V) to (...), without gradient.
+def sample_tokens(logits: Tensor, uniforms: Tensor) -> Tensor:
+    """One token from softmax(logits) a row: (..., V) to (...), without gradient.
 
     `uniforms` (..., 2) as for `draw_tokens`.
     """
-    wide = logits.detach().float()
-    probabilities = (wide if temperature == 1 else wide / temperature).softmax(dim=-1)
+    probabilities = logits.detach().float().softmax(dim=-1)
     return draw_tokens(probabilities, block_sums(probabilities), uniforms)
 
 

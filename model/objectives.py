@@ -1,10 +1,8 @@
 """The other objectives: what each does otherwise than ELECTRA.
 
-Sources: ELECTRA (Clark et al. 2020), section 3.4 and appendix F; Electric (Clark et al. 2020b),
-sections 2.1-2.3, google-research/electra run_pretraining.py:194-251.
+Source: ELECTRA (Clark et al. 2020), section 3.4 and appendix F.
 """
 
-import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,7 +11,6 @@ from torch.nn import functional as F
 
 from electrify.config.pretrain import PretrainConfig
 from model.batch import (
-    Corrupted,
     Detected,
     Masked,
     Outputs,
@@ -27,9 +24,7 @@ from model.electra import ElectraPretrainer, at_positions, corrupt
 from model.masking import forbid_tokens, sample_tokens
 from model.plan import Stage
 from model.vocabulary_head import (
-    Sampling,
     gathered_log_probs,
-    head_loss,
     is_most_likely,
     token_losses,
 )
@@ -114,15 +109,15 @@ class AdversarialElectra(ElectraPretrainer):
 
     def sample_replacements(self, masked: Masked) -> tuple[Samples, Terms]:
         """All logits are kept: the weights of log p come from the discriminator."""
-        config = self.config
         hidden = self.generator_states(masked.masked_ids, *masked.context)
         hidden = at_positions(hidden, masked.positions)
         logits = self.generator_output().logits(hidden)
         losses = token_losses(logits.detach(), masked.originals)
         hits = is_most_likely(logits.detach(), masked.originals)
-        allowed = forbid_tokens(logits, masked.originals) if config.disallow_correct else logits
-        ids = sample_tokens(allowed, masked.batch.noise.samples, config.sampling_temperature)
-        log_probs = -token_losses(allowed.float() / config.sampling_temperature, ids)
+        if self.config.disallow_correct:
+            logits = forbid_tokens(logits, masked.originals)
+        ids = sample_tokens(logits, masked.batch.noise.samples)
+        log_probs = -token_losses(logits, ids)
         predicted = Predictions(losses, hits)
         return RewardedSamples(ids, predicted, hidden=hidden.detach(), log_probs=log_probs), {}
 
@@ -146,67 +141,6 @@ class AdversarialElectra(ElectraPretrainer):
         return replace(outputs, terms=terms)
 
 
-_LEAST = torch.finfo(torch.float32).tiny
-
-
-class Electric(ElectraPretrainer):
-    """Electric: noise-contrastive estimation of an energy for every token.
-
-    A token x is noise with log odds E(x) + log q(x) + log(p / (1 - p)), E being the detection
-    head's logit and p the fraction of noise; no gradient reaches q. A sample that equals the
-    original is noise all the same. Loss and figures are over maskable tokens: the others are never
-    noise.
-    """
-
-    def sample_replacements(self, masked: Masked) -> tuple[Samples, Terms]:
-        """Noise q(x | the rest) at the chosen positions, by a cloze model of two towers.
-
-        It reads the unchanged input, and its loss is over all maskable tokens. A generator without
-        weights has one q everywhere.
-        """
-        ids, at = masked.batch.input_ids, masked.positions
-        if self.config.generator != "learned":
-            assert self.noise_probabilities is not None
-            samples = Samples(self.sample_noise(masked))
-            # what is never drawn, as [UNK], has q = 0: the least number makes it data, log 0 a nan
-            log_probs = self.noise_probabilities.float().clamp(min=_LEAST).log()
-            noise = log_probs[corrupt(masked, samples).ids]
-            return replace(samples, noise_log_probs=noise), {}
-        head, matrix, _ = self.generator_output()
-        hidden = head.transform(self.generator_states(ids, *masked.context))
-        likelihoods = head_loss(hidden, matrix, head.bias, ids, masked.maskable.float())
-        term = Term(likelihoods.total, "candidates", self.config.generator_weight)
-        with torch.no_grad():
-            chosen, sampling = at_positions(hidden, at), Sampling(masked.batch.noise.samples)
-            drawn = head_loss(chosen, matrix, head.bias, masked.originals, masked.weights, sampling)
-        assert drawn.sampled is not None
-        assert drawn.sampled_losses is not None
-        kept = likelihoods.losses.gather(1, at)
-        losses = torch.where(masked.weights > 0, drawn.sampled_losses, kept)
-        noise = -likelihoods.losses.scatter(1, at, losses)
-        predicted = Predictions(kept, likelihoods.hits.gather(1, at))
-        return Samples(drawn.sampled, predicted, noise), {"generator": term}
-
-    def main_loss(self, masked: Masked, samples: Samples, terms: Terms) -> Outputs:
-        assert samples.noise_log_probs is not None
-        ids = corrupt(masked, samples).ids
-        energies = self.detection_logits(self.main_states(ids, *masked.context)).float()
-        fraction = masked.batch.mask_fraction or self.config.mask_fraction
-        odds = math.log(fraction / (1 - fraction))
-        logits = energies + samples.noise_log_probs + odds
-        labels = torch.zeros_like(energies).scatter_add(1, masked.positions, masked.weights)
-        losses = F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
-        total = (losses * masked.maskable).sum()
-        term = Term(total, "candidates", self.config.main_weight)
-        return Outputs(
-            masked,
-            terms | {"discriminator": term},
-            samples,
-            Corrupted(ids, labels),
-            Detected(logits.detach(), losses.detach(), masked.maskable),
-        )
-
-
 OBJECTIVES: dict[str, type[ElectraPretrainer]] = {
     "electra": ElectraPretrainer,
     "electra-15": ChosenTokens,
@@ -214,7 +148,6 @@ OBJECTIVES: dict[str, type[ElectraPretrainer]] = {
     "electra-two-stage": ElectraPretrainer,
     "replace-mlm": ReplaceMLM,
     "all-tokens-mlm": AllTokensMLM,
-    "electric": Electric,
     "mlm": MaskedLanguageModel,
 }
 

@@ -1,4 +1,4 @@
-"""AdamW as the original has it, Muon, and which parameters each optimiser of a run moves."""
+"""AdamW as the original has it, Muon, and which parameters they move."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from electrify.config.pretrain import PretrainConfig
 from model.devices.device import overwrite, precision_of
-from model.devices.processes import bare
+from model.electra import ElectraPretrainer
 
 _OF_GENERATOR = ("generator", "generator_head", "generator_embeddings")
 _FUSED_DEVICES = ("cpu", "cuda")  # those that torch's fused kernel runs on
@@ -259,55 +259,37 @@ def _one_minus_power(beta: float, count: Tensor) -> Tensor:
     return -torch.expm1(count * (math.log(beta) if beta else -math.inf))
 
 
-def make_optimizers(model: nn.Module, config: PretrainConfig) -> list[AdamW]:
-    """One AdamW over all parameters; with decoupled updates the generator's, then the others'.
+def make_optimizer(network: ElectraPretrainer, config: PretrainConfig) -> AdamW:
+    """One optimiser of all parameters. LayerNorms and biases are not decayed.
 
-    The model may be wrapped by DDP. Shared embeddings belong to both of two optimisers: each
-    network moves (and decays) them by its own gradient, with moments of its own, as in DeBERTaV3's
-    ES. LayerNorms and biases are not decayed.
-
-    With `optimizer = "muon"` Muon moves the matrices of the layers. In fp16 each optimiser has a
-    scale of its loss.
+    With `optimizer = "muon"` Muon moves the matrices of the layers. In fp16 there is a scale of the
+    loss.
     """
-    network = bare(model)
     betas, eps = (config.adam_beta1, config.adam_beta2), config.adam_epsilon
-    # Muon's own: a CPU without units for bf16 would take thirty times as long in bf16, and fp16 has
-    # too small a range
-    device = next(network.parameters()).device
-    products = torch.bfloat16 if precision_of(config, device) == "bf16" else torch.float32
-    optimizers: list[AdamW] = []
-    for names in _trained_together(network, config):
-        if config.optimizer != "muon":
-            corrected = config.optimizer == "bias-corrected"
-            optimizers.append(AdamW(_groups(network, names, config), betas, eps, corrected))
-            continue
+    names = [name for name, _ in network.named_parameters()]
+    optimizer: AdamW
+    if config.optimizer == "muon":
         matrices = [n for n in names if ".layers." in n and network.get_parameter(n).dim() == 2]
         scale = (config.matrix_learning_rate or config.learning_rate) / config.learning_rate
         groups = _groups(network, matrices, config)
         scaled = [group | {"rate_scale": scale * group["rate_scale"]} for group in groups]
-        others = [n for n in names if n not in set(matrices)]
-        optimizers.append(Muon(scaled, _groups(network, others, config), betas, eps, products))
+        others = _groups(network, [n for n in names if n not in set(matrices)], config)
+        # Muon's own: a CPU without units for bf16 would take thirty times as long in bf16, and fp16
+        # has too small a range
+        device = next(network.parameters()).device
+        products = torch.bfloat16 if precision_of(config, device) == "bf16" else torch.float32
+        optimizer = Muon(scaled, others, betas, eps, products)
+    else:
+        corrected = config.optimizer == "bias-corrected"
+        optimizer = AdamW(_groups(network, names, config), betas, eps, corrected)
     if config.precision == "fp16":
-        for optimizer in optimizers:
-            optimizer.scale_loss()
-    return optimizers
-
-
-def _trained_together(model: nn.Module, config: PretrainConfig) -> list[list[str]]:
-    """Names of the parameters of each optimiser; together all of them."""
-    names = [name for name, _ in model.named_parameters()]
-    if config.updates == "joint":
-        return [names]
-    generator = [name for name in names if name.split(".")[0] in _OF_GENERATOR]
-    others = [name for name in names if name.split(".")[0] not in _OF_GENERATOR]
-    if config.weight_sharing == "embeddings":
-        generator += [name for name in others if name.split(".")[0] == "embeddings"]
-    return [generator, others]
+        optimizer.scale_loss()
+    return optimizer
 
 
 def _groups(model: nn.Module, names: Sequence[str], config: PretrainConfig) -> list[dict[str, Any]]:
-    """Groups of one optimiser: by whether weights decay and, where it matters, by network; each
-    with its learning rate as a multiple of the step's.
+    """Groups of parameters: by whether weights decay and, where it matters, by network; each with
+    its learning rate as a multiple of the step's.
 
     Decayed: all weights, embeddings included (optimization.py:56 excludes LayerNorm and bias).
     """

@@ -18,7 +18,7 @@ Stage = Literal["joint", "language", "generator", "discriminator"]
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderShape:
-    """Sizes of one network; names as in `ElectraConfig`, but for the towers."""
+    """Sizes of one network; names as in `ElectraConfig`."""
 
     vocab_size: int
     embedding_size: int
@@ -35,12 +35,11 @@ class EncoderShape:
     local_attention: int = 128
     global_rope_theta: float = 1000.0
     local_rope_theta: float = 1000.0
-    num_towers: int = 1  # encoders side by side: 2 in the cloze model of electric
 
     @classmethod
     def of(cls, config: object, **others: Any) -> Self:
-        """Those that a config gives, with `others` in place of its own; one tower by default."""
-        names = {field.name for field in fields(cls)} - {"num_towers", *others}
+        """Those that a config gives, with `others` in place of its own."""
+        names = {field.name for field in fields(cls)} - {*others}
         given = {name: getattr(config, name) for name in names if hasattr(config, name)}
         return cls(**given | others)
 
@@ -74,7 +73,7 @@ class EncoderShape:
             return project + self.num_hidden_layers * (attention + 3 * h * i + 2 * h) + h
         layer = attention + (h * i + i) + (i * h + h) + 4 * h
         project += h * self.is_projected
-        return self.num_towers * (self.num_hidden_layers * layer + project)
+        return self.num_hidden_layers * layer + project
 
     @property
     def language_head_parameters(self) -> int:
@@ -82,7 +81,7 @@ class EncoderShape:
         if self.is_modern:
             return (self.hidden_size + 1) * self.hidden_size + self.vocab_size
         e = self.embedding_size
-        return (self.num_towers * self.hidden_size + 1) * e + 2 * e + self.vocab_size
+        return (self.hidden_size + 1) * e + 2 * e + self.vocab_size
 
     @property
     def detection_head_parameters(self) -> int:
@@ -105,7 +104,6 @@ def generator_shape(config: PretrainConfig, vocab_size: int) -> EncoderShape:
         num_hidden_layers=config.generator_num_hidden_layers,
         num_attention_heads=config.generator_num_attention_heads,
         intermediate_size=config.generator_intermediate_size,
-        num_towers=2 if config.objective == "electric" else 1,
     )
 
 

@@ -1,12 +1,14 @@
-"""The pretraining stage: the loop around a step, which watches, validates and saves."""
+"""The pretraining stage: a step, and the loop around it, which watches, validates and saves."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
+from torch import Tensor, nn
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
@@ -17,15 +19,18 @@ from electrify.system.machine import Precision, describe_precision, keep_freed_m
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, Stopped, log, stop_on_signal, warn
 from electrify.system.unknown import Coverage, warn_of_unknown
-from model.alarms import broken_state
-from model.batch import Batch, Outputs
+from model.batch import Batch, Masked, Outputs, counts_of
 from model.checkpoint import (
     PRECISION,
+    fetch_checkpoint,
+    fetch_inputs,
     load_latest,
     newest_state,
     run_identity,
     save_checkpoint,
+    upload_checkpoint,
 )
+from model.compiled import FastStep
 from model.data import (
     Loader,
     SequenceData,
@@ -43,20 +48,29 @@ from model.devices.device import (
     resolve_device,
     seed_dropout,
 )
-from model.devices.launch import launch, num_launched
-from model.devices.processes import ALONE, Ranks, bare, processes, wrap
+from model.devices.processes import (
+    ALONE,
+    Ranks,
+    bare,
+    launch,
+    num_launched,
+    processes,
+    synchronised,
+    wrap,
+)
 from model.devices.xla import check_options, end_step
 from model.electra import ElectraPretrainer
 from model.flops import parameter_counts
 from model.log import RunLog
-from model.mirror import fetch_checkpoint, fetch_inputs, upload_checkpoint
+from model.metrics import AddSums, MetricsWindow, add_sums_of
 from model.objectives import make_pretrainer
-from model.optim import make_optimizers
-from model.plan import Stage, mixture_table, passes_of, stage_at
-from model.step import FastStep, Step
+from model.optim import LEAST_SCALE, AdamW, clip, make_optimizer, set_learning_rate
+from model.plan import Stage, learning_rate, mixture_table, passes_of, stage_at
 from vocab.shards.files import TokenShards
 
 SUMMARY = "summary.json"
+# shapes, stages and models that one process may compile a part for: a curriculum, a benchmark
+_RECOMPILE_LIMIT = 64
 # draws of validation, the same at every validation, and of initial weights: of no step of a run.
 # Below 2**32, as torch's generator on the CPU knows no more of its seed
 _VALID_KEY_STEP = 2**31
@@ -88,6 +102,124 @@ def pretrain(config: RunConfig, overwrite: bool = False) -> None:
         ranks.wait()
 
 
+Result = tuple[list[Outputs], Tensor]  # of each forward pass; the norm of all gradients
+
+
+def mask(network: ElectraPretrainer, batch: Batch) -> Masked:
+    return network.mask(batch)
+
+
+@dataclass(frozen=True)
+class Update:
+    """One update: mask, generate, sample, discriminate, weigh, backward, clip, update.
+
+    `mask` and `add_sums` may be compiled.
+    """
+
+    model: nn.Module  # the network, inside DDP where several processes train it
+    optimizer: AdamW
+    config: PretrainConfig
+    window: MetricsWindow  # in which figures are counted
+    seed: int
+    ranks: Ranks = ALONE
+    mask: Callable[[ElectraPretrainer, Batch], Masked] = mask
+    add_sums: AddSums = add_sums_of
+
+    def prepare(self, step: int) -> None:
+        """What the host decides for each step: draws of dropout and the learning rate."""
+        seed_dropout(self.seed, step, self.ranks.rank)
+        set_learning_rate(self.optimizer, learning_rate(step, self.config))
+
+    def __call__(self, batches: Sequence[Batch], stage: Stage) -> Result:
+        """One update from this process's micro-batches of a step.
+
+        It reads tensors alone, waits for none of them, and does the same whatever they hold: so a
+        recording of it can be replayed for later steps.
+        """
+        outputs = self.passes(batches, stage)
+        norm, divisors = clip(self.optimizer, self.config)
+        if self.optimizer.loss_scale is not None:
+            norm = self.optimizer.loss_scale.judge(norm)
+        self.optimizer.step(divisors)
+        self.window.count(outputs, self.add_sums)
+        return outputs, norm
+
+    def passes(self, batches: Sequence[Batch], stage: Stage) -> list[Outputs]:
+        """Forward and backward passes of a stage, after which the model has their gradients alone.
+
+        Losses are means over all micro-batches and processes of the step, so neither their number
+        nor uneven padding changes the gradient.
+        """
+        masked = [self.mask(bare(self.model), batch) for batch in batches]
+        counts = self.ranks.sum(sum(map(counts_of, masked[1:]), counts_of(masked[0])))
+        for parameter in self.model.parameters():
+            parameter.grad = None
+        outputs = []
+        for number, batch in enumerate(masked):
+            with synchronised(self.model, number == len(masked) - 1):
+                outputs.append(self._pass(batch, counts, stage))
+        if self.optimizer.loss_scale is not None:
+            gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+            torch._foreach_div_(gradients, self.optimizer.loss_scale.scale)
+        return outputs
+
+    def _pass(self, masked: Masked, counts: Tensor, stage: Stage) -> Outputs:
+        """Forward and backward of one micro-batch: the generator's first, then the discriminator's.
+
+        No gradient flows from the discriminator to the generator, so the generator's hidden states
+        need not be kept while the discriminator makes its own. They are a fifth to a quarter of the
+        memory. Both are one pass where the generator learns from the discriminator, and where DDP
+        exchanges gradients, which it does once a step.
+        """
+        apart = self.config.has_generator and self.config.objective != "electra-adversarial"
+        stages: Sequence[Stage] = (stage,)
+        if stage == "joint" and apart and bare(self.model) is self.model:
+            stages = "generator", "discriminator"
+        earlier: Outputs | None = None
+        for one in stages:
+            with autocast(self.config, counts.device):
+                output: Outputs = self.model(masked, one, earlier.samples if earlier else None)
+                loss = output.loss(counts)
+            if self.optimizer.loss_scale is not None:
+                loss = loss * self.optimizer.loss_scale.scale
+            # processes average their gradients, and the loss is a sum over them
+            torch.autograd.backward(loss * self.ranks.num_ranks)
+            output = output.without_gradient()
+            earlier = replace(output, terms=earlier.terms | output.terms) if earlier else output
+        assert earlier is not None
+        return earlier
+
+    @property
+    def vocab_size(self) -> int:
+        return int(bare(self.model).shape.vocab_size)
+
+    def rehearse(self, batches: Sequence[Batch], stage: Stage) -> None:
+        """All that an update computes before it changes a weight; its figures are dropped."""
+        self.window.empty_copy().count(self.passes(batches, stage), self.add_sums)
+
+    def compiled(self, backend: str = "inductor") -> Self:
+        """With the network and the other parts compiled, without a graph break, again for each
+        shape and stage.
+
+        Compilation happens at the first call and in the first backward pass. With several processes
+        the network inside DDP is compiled, since DDP's own forward is Python that cannot be.
+        """
+        import torch._dynamo
+
+        limit = torch._dynamo.config.recompile_limit
+        torch._dynamo.config.recompile_limit = max(limit, _RECOMPILE_LIMIT)
+        options: dict[str, Any] = {"fullgraph": True, "dynamic": False, "backend": backend}
+        bare(self.model).compile(**options)
+        add_sums = torch.compile(add_sums_of, **options)
+        if backend == "inductor":  # else Triton takes a minute to compile a sort of its own
+            options["options"] = {"triton.persistent_reductions": False}
+        return replace(self, mask=torch.compile(mask, **options), add_sums=add_sums)
+
+    def uncompiled(self) -> Self:
+        bare(self.model)._compiled_call_impl = None
+        return replace(self, mask=mask, add_sums=add_sums_of)
+
+
 class Trainer:
     """One run, in one process."""
 
@@ -115,7 +247,7 @@ class Trainer:
             while step < config.num_steps:
                 batches = loader.take()
                 self._begin_stage(step)
-                _, norm = self.train_step(batches, Step(step, self.run_config.seed))
+                _, norm = self.train_step(batches, step)
                 end_step(self.device, self.model)
                 step += 1
                 last = step == config.num_steps
@@ -127,8 +259,7 @@ class Trainer:
                 log_now = step % config.log_every_steps == 0 or save_now
                 valid_now = step % config.valid_every_steps == 0 or last
                 if (log_now or valid_now) and not math.isfinite(float(norm)):
-                    newest = checkpoints(self.folder)[-1:]
-                    raise UserError(broken_state(float(norm), step, config, *newest))
+                    raise UserError(self._divergence(float(norm), step))
                 if log_now:
                     note = self.log.train(step, norm, loader.waited_seconds())
                     progress.update(0, note)
@@ -164,12 +295,12 @@ class Trainer:
 
             load_initial(model, config)
         self.model = wrap(model, self.config, ranks, self.device)
-        self.optimizers = make_optimizers(self.model, self.config)
-        step = load_latest(folder, model, self.optimizers, identity=self.identity)
+        self.optimizer = make_optimizer(model, self.config)
+        step = load_latest(folder, model, self.optimizer, identity=self.identity)
         self.log = RunLog(config, folder, step, self.train_data, self.device, ranks)
-        self.train_step = FastStep(
-            self.model, self.optimizers, self.config, self.device, self.log.window, ranks
-        )
+        window, seed = self.log.window, config.seed
+        update = Update(self.model, self.optimizer, self.config, window, seed, ranks)
+        self.train_step = FastStep(update, self.device)
         self._announce(step)
         self._make_state()
         return step
@@ -190,8 +321,7 @@ class Trainer:
         what the first one made or changed would be something else to the second, compiled anew."""
         if self.device.type != "xla":
             return
-        for optimizer in self.optimizers:
-            optimizer.make_state()
+        self.optimizer.make_state()
         with torch.no_grad():
             for parameter in self.model.parameters():
                 parameter.mul_(1)
@@ -204,6 +334,25 @@ class Trainer:
         if step and step == self.config.mlm_steps:
             log("the MLM warm-up is over: the main network is now trained as the discriminator")
             bare(self.model).start_generator_from_language_model()
+
+    def _divergence(self, norm: float, step: int) -> str:
+        """What to say of a run that stops before a state with nan or inf is saved. The same command
+        would come to the same end."""
+        config = self.config
+        what = ": the weights are, or are about to be, no numbers, and nothing of it is saved"
+        if config.precision == "fp16":
+            what = (
+                f" at a loss scale below {LEAST_SCALE:g}, and its update is skipped like those "
+                "before"
+            )
+        precision = f", or take precision = 'fp32' (now {config.precision!r})"
+        start = "".join(f" or from {path}" for path in checkpoints(self.folder)[-1:])
+        return (
+            f"the gradient norm became {norm} by step {step:,}{what}. Lower pretrain.learning_rate "
+            f"(now {config.learning_rate:g}) or lengthen warmup_steps (now {config.warmup_steps:,})"
+            f"{precision * (config.precision != 'fp32')}, and train in another output_dir from the "
+            f"start{start and start + ' (pretrain.initial_model)'}"
+        )
 
     @torch.no_grad()
     def _validate(self, step: int) -> None:
@@ -231,7 +380,7 @@ class Trainer:
         micro = config.micro_batch_size or config.batch_size
         for number, start in enumerate(range(0, total, config.batch_size)):
             size = min(config.batch_size, total - start)
-            key = noise_key(self.run_config.seed, _VALID_KEY_STEP + number)
+            key = noise_key(self.run_config.seed, _VALID_KEY_STEP + number, ranks.rank)
             own = data.batch(start, size, key, ranks.rank, ranks.num_ranks)
             share = -(-size // ranks.num_ranks)
             for first in range(0, share, micro):
@@ -241,8 +390,8 @@ class Trainer:
                 yield batch.filled_up(num_rows, data.special.pad).to(self.device)
 
     def _has_skipped(self) -> bool:
-        scales = [optimizer.loss_scale for optimizer in self.optimizers]
-        return any(bool(scale.skips) for scale in scales if scale is not None)
+        scale = self.optimizer.loss_scale
+        return scale is not None and bool(scale.skips)
 
     def _save(self, step: int) -> None:
         self.log.pause(step)
@@ -251,7 +400,7 @@ class Trainer:
             self.folder,
             step,
             bare(self.model),
-            self.optimizers,
+            self.optimizer,
             *kept,
             identity=self.identity | {PRECISION: self.config.precision},
         )

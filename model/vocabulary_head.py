@@ -36,7 +36,6 @@ _FP16_GRADIENT, _FP16_STATES = 2.0**10, 2.0**-8
 @dataclass(frozen=True)
 class Sampling:
     uniforms: Tensor  # (..., 2) fp64 in [0, 1)
-    temperature: float = 1.0
     disallow_correct: bool = False  # never the target
 
 
@@ -48,7 +47,6 @@ class HeadLoss:
     losses: Tensor  # -log p(target)
     hits: Tensor  # bool, no token is more likely than the target
     sampled: Tensor | None = None  # int64
-    sampled_losses: Tensor | None = None  # -log p(sample) at temperature 1, whatever drew it
 
 
 class _Rows(NamedTuple):
@@ -57,7 +55,6 @@ class _Rows(NamedTuple):
     targets: Tensor
     weights: Tensor
     uniforms: Tensor | None  # (N, 2)
-    temperature: float
     disallow_correct: bool
 
     def part(self, rows: slice) -> "_Rows":
@@ -84,11 +81,10 @@ def head_loss(
     kind, shape = states.device.type, targets.shape
     if torch.is_autocast_enabled(kind):
         states = states.to(torch.get_autocast_dtype(kind))
-    rows = _Rows(targets.flatten(), weights.flatten(), None, 1.0, False)
+    rows = _Rows(targets.flatten(), weights.flatten(), None, False)
     if sampling is not None:
         rows = rows._replace(
             uniforms=sampling.uniforms.flatten(0, -2),
-            temperature=sampling.temperature,
             disallow_correct=sampling.disallow_correct,
         )
     learned = states.flatten(0, -2), table, bias
@@ -121,7 +117,7 @@ class _HeadLoss(torch.autograd.Function):
             gradients = of_states, of_table * (scale / _FP16_STATES), of_bias * scale
         else:
             gradients = of_states * scale, of_table * scale, of_bias * scale
-        return *gradients, None, None, None, None, None
+        return *gradients, None, None, None, None
 
 
 def _in_chunks(
@@ -144,10 +140,8 @@ def _in_chunks(
             summed = gradient.sum(dim=0, dtype=of_table.dtype)
             of_bias = summed if of_bias is None else of_bias.add_(summed)
     losses, hits, *sampled = (torch.cat(of) for of in zip(*figures, strict=True))
-    if sampled and len(matrix) > len(table):
-        ids, *their_losses = sampled
-        # for logits that are not finite
-        sampled = [ids.clamp(max=len(table) - 1), *their_losses]
+    if len(matrix) > len(table):  # for logits that are not finite
+        sampled = [ids.clamp(max=len(table) - 1) for ids in sampled]
     total = (losses * rows.weights).sum()
     gradients: tuple[Tensor, ...] = ()
     if of_table is not None and of_bias is not None:
@@ -170,13 +164,11 @@ def _losses(
     whole = sums.sum(dim=1, keepdim=True)
     figures = [top - own + whole.log(), hits]
     if rows.uniforms is not None:
-        if rows.temperature == 1 and not rows.disallow_correct:
-            sampled = draw_tokens(relative, sums, rows.uniforms)
+        if rows.disallow_correct:
+            sampled = sample_tokens(forbid_tokens(logits, rows.targets), rows.uniforms)
         else:
-            allowed = forbid_tokens(logits, rows.targets) if rows.disallow_correct else logits
-            sampled = sample_tokens(allowed, rows.uniforms, rows.temperature)
-        drawn = logits.gather(1, sampled[:, None])
-        figures += [sampled[:, None], top - drawn + whole.log()]
+            sampled = draw_tokens(relative, sums, rows.uniforms)
+        figures.append(sampled[:, None])
     gradient = None
     if with_gradient:
         weights = rows.weights[:, None]

@@ -122,7 +122,6 @@ def test_the_readmes_commands_and_the_examples_of_help_go_on_with_the_run(
 ):
     """All are of one run: a command that changed its settings would be refused here, as it is
     refused after `make demo`."""
-    monkeypatch.setattr("model.doctor.SECONDS", 0.1)
     # ours stands before the README's own `--set`: the last one wins
     extra = [f"--set={override}" for override in [*SHORT, f"output_dir='{demo}'"]]
     commands = [shlex.split(c.replace("out/demo", str(demo)))[1:] for c in COMMANDS]

@@ -27,7 +27,6 @@ Objective = Literal[
     "mlm",
     "electra-adversarial",
     "electra-two-stage",
-    "electric",
 ]
 
 # objectives whose main network predicts tokens: its loss is a cross-entropy of some nats, not of
@@ -102,15 +101,12 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     """What the networks learn: [objectives](pretraining.md#objectives)."""
     generator: Literal["learned", "uniform", "unigram"] = "learned"
     """Source of replaced tokens: a trained network, uniform, or by frequency."""
-    weight_sharing: Literal["none", "embeddings", "all", "gdes"] = "embeddings"
+    weight_sharing: Literal["none", "embeddings", "gdes"] = "embeddings"
     """What generator and discriminator share. `gdes`: the discriminator adds to the generator's
     embedding matrix without changing it (DeBERTaV3)."""
-    updates: Literal["joint", "decoupled"] = "joint"
-    """`joint`: one update for both networks. `decoupled`: the generator first, each with its own
-    optimiser."""
     initial_model: str | None = None
-    """Weights to start from: a run, a `transformers` folder of ELECTRA, BERT or ModernBERT, or a
-    hub name."""
+    """Weights to start from: a run, a `transformers` folder of ELECTRA or ModernBERT, or a hub
+    name."""
     initial_generator: str | None = None
     """The generator of `initial_model`: a `transformers` folder or a hub name."""
     device: Literal["auto", "cpu", "cuda", "xla"] = "auto"
@@ -167,12 +163,8 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     # objective
     mask_fraction: _Portion
     """Fraction of the tokens that are chosen."""
-    masking: Literal["fixed", "bernoulli"] = "fixed"
-    """`fixed`: the same number in each sequence. `bernoulli`: each token by chance."""
     mask_token_fraction: Fraction = 0.85
     """Fraction of the chosen positions that become [MASK]."""
-    sampling_temperature: _Positive = 1.0
-    """Temperature of sampling from the generator."""
     disallow_correct: bool = False
     """The generator never draws the original token."""
     generator_weight: Annotated[float, Field(ge=0)] = 1.0
@@ -281,14 +273,6 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
         return self.objective not in ("mlm", "replace-mlm")
 
     @property
-    def gives_probabilities(self) -> bool:
-        """Whether the sigmoid of the exported logit is the probability that a token was replaced.
-
-        Electric's logit is an energy, a probability only together with the noise.
-        """
-        return self.has_detection_head and self.objective != "electric"
-
-    @property
     def has_language_head(self) -> bool:
         return self.objective in _PREDICTS_TOKENS
 
@@ -330,7 +314,7 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
         return min(max(1, int((self.mask_fraction + 0.005) * sequence_length)), sequence_length)
 
     def num_chosen(self, sequence_length: int) -> int:
-        """Masked positions of a full sequence, with `bernoulli` in the mean: 77 in 79 slots."""
+        """Masked positions of a full sequence: 77 in 79 slots."""
         chosen = max(1, round(self.mask_fraction * sequence_length))
         return min(chosen, self.num_masked(sequence_length))
 
@@ -413,34 +397,13 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
             )
         if not self.has_generator and sharing != "embeddings":
             refuse(f"weight_sharing = {sharing!r}", "there is no generator to share with")
-        if sharing == "all" and (not equal or self.objective == "electric"):
+        if self.mlm_steps_fraction and self.objective not in _STARTS_AS_MLM:
             refuse(
-                "weight_sharing = 'all'",
-                "it needs a generator of the discriminator's form: both generator fractions 1.0, "
-                "and not the two towers of electric",
+                f"mlm_steps_fraction = {self.mlm_steps_fraction:g}",
+                f"only {', '.join(_STARTS_AS_MLM)} begin as a masked language model; leave it out",
             )
-        if self.updates == "decoupled" and (
-            not self.has_generator or sharing == "all" or self.objective in _LEARNED_ONLY
-        ):
-            refuse(
-                "updates = 'decoupled'",
-                "it needs a generator with weights of its own, trained beside the discriminator",
-            )
-        if self.mlm_steps_fraction and (
-            self.objective not in _STARTS_AS_MLM or self.updates == "decoupled"
-        ):
-            refuse(
-                f"mlm_steps_fraction = {self.mlm_steps_fraction:g} and updates = {self.updates!r}",
-                f"only {', '.join(_STARTS_AS_MLM)} with joint updates begin as a masked language "
-                "model; leave it out",
-            )
-        if self.architecture == "modern" and self.objective == "electric":
-            refuse("architecture = 'modern'", "its two towers are the paper's network")
-        if self.disallow_correct and self.objective in ("mlm", "electric"):
-            why = "it samples nothing" if self.objective == "mlm" else "it contradicts the loss"
-            refuse("disallow_correct = true", why)
-        if self.objective == "electric" and self.sampling_temperature != 1:
-            refuse("sampling_temperature", "its loss knows the noise at temperature 1.0 only")
+        if self.disallow_correct and self.objective == "mlm":
+            refuse("disallow_correct = true", "it samples nothing")
         return self
 
     @model_validator(mode="after")
@@ -453,7 +416,6 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
             )
         if self.initial_generator is not None and self.initial_model is None:
             raise UserError(f"initial_generator = {self.initial_generator!r} needs initial_model")
-        reads_masked = self.has_generator and self.objective != "electric"  # not so its towers
         is_modern = self.architecture == "modern"
         for name, is_used in (
             ("local_attention", is_modern),
@@ -461,14 +423,13 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
             ("local_rope_theta", is_modern),
             ("generator_steps_fraction", self.generator_steps > 0),
             ("generator_weight", self.has_generator),
-            ("sampling_temperature", self.has_generator),
             ("generator_learning_rate", self.has_generator),
             ("clipping", self.has_generator),
             (
                 "mask_token_fraction",
-                reads_masked or self.objective == "mlm" or self.mlm_steps_fraction > 0,
+                self.has_generator or self.objective == "mlm" or self.mlm_steps_fraction > 0,
             ),
-            ("initial_generator", reads_masked),
+            ("initial_generator", self.has_generator),
             ("mlm_learning_rate", self.mlm_steps_fraction > 0),
         ):
             given, default = getattr(self, name), type(self).model_fields[name].default

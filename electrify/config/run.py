@@ -33,6 +33,9 @@ class ExportConfig(Section):
 
     dtype: Literal["float32", "float16", "bfloat16"] = "float32"
     """Type of the weights in the files."""
+    licence: str | None = None
+    """Licence of the weights as the hub writes it, such as `cc-by-sa-4.0`: the model card names it.
+    What it may be follows from the text and the initial model."""
     onnx: OnnxConfig = OnnxConfig()
 
 

@@ -24,8 +24,6 @@ class Tracker(Protocol):
     def log(self, step: int, figures: Mapping[str, float]) -> None:
         """Finite figures of one step."""
 
-    def alert(self, step: int, title: str, text: str) -> None: ...
-
     def close(self) -> None: ...
 
 
@@ -46,15 +44,12 @@ class _WeightsAndBiases:
     def log(self, step: int, figures: Mapping[str, float]) -> None:
         self._run.log({"step": step, **figures})
 
-    def alert(self, step: int, title: str, text: str) -> None:
-        self._run.alert(title=title, text=f"step {step:,}: {text}")
-
     def close(self) -> None:
         self._run.finish()
 
 
 class _Trackio:
-    """Its runs are found again by their name; alerts stay in the log."""
+    """Its runs are found again by their name."""
 
     def __init__(self, package: Any, folder: Path, project: str, config: Mapping[str, Any]) -> None:
         name = f"{config.get('name')}-{_identity(folder / 'trackio.json')[:6]}"
@@ -63,8 +58,6 @@ class _Trackio:
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
         self._run.log(dict(figures), step=step)
-
-    def alert(self, step: int, title: str, text: str) -> None: ...
 
     def close(self) -> None:
         self._run.finish()
@@ -86,9 +79,6 @@ class _MLflow:
     def log(self, step: int, figures: Mapping[str, float]) -> None:
         for name, value in figures.items():
             self._client.log_metric(self._run, name, value, step=step)
-
-    def alert(self, step: int, title: str, text: str) -> None:
-        self._client.set_tag(self._run, f"alarm.{title}", f"step {step:,}: {text}")
 
     def close(self) -> None:
         self._client.set_terminated(self._run)
@@ -145,9 +135,6 @@ class Trackers:
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
         self._send("log", step, {n: value for n, value in figures.items() if math.isfinite(value)})
-
-    def alert(self, step: int, title: str, text: str) -> None:
-        self._send("alert", step, title, text)
 
     def close(self) -> None:
         self._send("close")

@@ -1,30 +1,37 @@
-"""Several processes, started by `torchrun --nproc-per-node N -m electrify pretrain CONFIG`.
+"""Several processes: those that `torchrun` starts, on one or more machines, or the command itself
+on this one, one a GPU.
 
-Each trains on its rows of every batch and of the batch's draws, and losses are sums divided by the
-counts of all processes, so a run has the same result whatever their number, up to rounding; with
-dropout, whose masks each process draws for its own rows, up to chance.
+Each trains on its rows of every batch, with draws of its own, and losses are sums divided by the
+counts of all processes.
 """
 
 import atexit
 import gc
-from collections.abc import Iterator
+import os
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.distributed_c10d import Store
+from torch.distributed.elastic.multiprocessing.api import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from electrify.config.pretrain import PretrainConfig
-from electrify.system.machine import num_ranks
-from electrify.system.outcome import UserError
-from electrify.system.progress import Stopped
+from electrify.system.machine import num_cores, num_ranks
+from electrify.system.outcome import STOPPED, UserError, status_of
+from electrify.system.progress import Stopped, setup_logging
 from model.devices.device import resolve_device
+from model.plan import phases_of
 
 # the first process may copy a checkpoint to a slow address while the others wait
 _TIMEOUT = timedelta(minutes=30)
@@ -39,6 +46,64 @@ _groups: list[dist.ProcessGroup | None] = []
 def _end_groups() -> None:
     gc.collect()  # models in cycles
     _groups.clear()
+
+
+def num_launched(config: PretrainConfig) -> int:
+    """Processes that pretraining starts here: `num_devices`, else one for each visible GPU, as many
+    as can share every batch evenly. One of `torchrun` starts none."""
+    if "LOCAL_RANK" in os.environ:
+        return 1
+    if config.num_devices is not None:
+        return config.num_devices
+    if resolve_device(config.device).type != "cuda":
+        return 1
+    phases, numbers = phases_of(config), range(torch.cuda.device_count(), 1, -1)
+    return next((n for n in numbers if all(phase.is_shared_by(n) for phase in phases)), 1)
+
+
+def launch(work: Callable[..., object], num_processes: int, *arguments: Any) -> None:
+    """`work(*arguments)` in so many processes at once, as `torchrun` starts them.
+
+    A signal reaches all of them, and `Stopped` says that they saved. `UserError` where one failed;
+    its own error stands in the log.
+    """
+    options = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=num_processes,
+        run_id="electrify",
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=0,
+        monitor_interval=0.5,
+        shutdown_timeout=int(_TIMEOUT.total_seconds()),  # to save after a signal
+    )
+    try:
+        elastic_launch(options, _run)(partial(work, *arguments))
+    except SignalException as error:
+        raise Stopped("every process saved", error.sigval) from None
+    except ChildFailedError as error:
+        rank, failure = error.get_first_failure()
+        if failure.exitcode in STOPPED:
+            raise Stopped("every process saved") from None
+        raise UserError(
+            f"process {rank} of {num_processes} failed (status {failure.exitcode}), and the others "
+            "were stopped; its error stands above"
+        ) from None
+
+
+def _run(work: Callable[[], object]) -> None:
+    """One of the processes. It has a group of its own: Ctrl-C reaches it through the parent."""
+    os.setpgid(0, 0)
+    torch.set_num_threads(max(1, num_cores() // int(os.environ["LOCAL_WORLD_SIZE"])))
+    setup_logging()
+
+    def verb() -> int:
+        work()
+        return 0
+
+    if status := status_of(verb):
+        sys.exit(status)
 
 
 @dataclass(frozen=True)
@@ -148,7 +213,7 @@ def wrap(model: nn.Module, config: PretrainConfig, ranks: Ranks, device: torch.d
         device_ids=[device] if device.type == "cuda" else None,
         gradient_as_bucket_view=True,
         # a backward pass of a stage leaves some parameters without gradients
-        find_unused_parameters=config.updates == "decoupled" or config.second_stage_step > 0,
+        find_unused_parameters=config.second_stage_step > 0,
     )
 
 

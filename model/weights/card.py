@@ -1,23 +1,30 @@
-"""Model cards of the exported folders, written from the run's manifests and reports.
+"""Cards for the hub, written from the run's manifests and reports: of the exported networks, of the
+tokenizer and of the documents.
 
-`card.md` is their layout, `card.toml` says what each objective trains and what a network is for.
+`card.md` and `dataset-card.md` are layouts, `card.toml` says what each objective trains and what a
+network is for.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from huggingface_hub import ModelCardData
+from huggingface_hub import DatasetCardData, ModelCardData
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
+from electrify.config.load import parse_part
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, read_manifest, write_json, write_text
-from electrify.stage.plan import CARD, FINETUNING, METRICS, output_dir
+from electrify.stage.plan import CARD, FINETUNING, METRICS, NETWORKS, is_hub_name, output_dir
 from electrify.storage.files import read_json, read_toml
+from electrify.system.bundled import bundled_name, with_bundled
+from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 from model.plan import phases_of
 from model.weights.names import (
@@ -25,10 +32,8 @@ from model.weights.names import (
     PREDICTOR,
     Network,
     exported_networks,
-    has_plain_generator,
     transformers_class,
 )
-from model.weights.origin import Origin, as_made, base_model, public_name
 
 Json = Mapping[str, Any]
 Sections = Mapping[str, Sequence[str]]  # lines of Markdown by title
@@ -40,7 +45,6 @@ def write_cards(
     config: RunConfig,
     folder: Path,
     differences: Mapping[str, float],
-    origin: Origin,
     sections: Sections = MappingProxyType({}),
 ) -> None:
     """`README.md` for each network in `folder`; beside the encoder the recipe that the config has.
@@ -57,7 +61,7 @@ def write_cards(
         removed[row["reason"]] += row["documents"]
     summary, options = read_manifest(run / "pretrain")["counts"], config.pretrain
     texts = read_toml(_HERE / "card.toml")
-    layout = card_layout("card.md")
+    layout = _layout("card.md")
     classes = {
         name: transformers_class(network, options).__name__
         for name, network in (("detector", DETECTOR), ("predictor", PREDICTOR))
@@ -71,16 +75,15 @@ def write_cards(
             options=options,
             phases=phases_of(options),
             length=trained_length(config),
-            has_plain_generator=has_plain_generator(options),
             vocab=config.vocab,
             validation=_last_validation(run / "pretrain" / METRICS),
-            initial={public_name(name): licences for name, licences in origin.initial.items()},
+            initial=[public_name(bundled_name(name)) for name in options.initial.values()],
             folder=network.folder,
             about=texts["objectives"][options.objective],
             use=texts["uses"][_use(options, network)].format(**classes),
-            metadata=_metadata(config, network, origin),
-            licence=_licence_words(texts["licences"], origin),
-            origin=origin,
+            metadata=_metadata(config, network),
+            licence=config.export.licence,
+            licences=_licences_of_text(config),
             sections=sections,
             sources=corpus["sources"],
             removed=removed.most_common(),
@@ -89,7 +92,7 @@ def write_cards(
     write_json(folder / DETECTOR.folder / FINETUNING, config.evaluate.recommended)
 
 
-def card_layout(name: str) -> Template:
+def _layout(name: str) -> Template:
     """A layout beside this file."""
     return Environment(
         loader=FileSystemLoader(_HERE),
@@ -111,24 +114,22 @@ def add_sections(config: RunConfig, sections: Sections) -> None:
         read_manifest(scored.parent)["inputs"].get("export") != manifest["digest"]
     ):
         sections = {}
-    counts = manifest["counts"]
-    origin = Origin(**counts["origin"])
     made = as_made(config, "clean", "vocab", "pretrain", "export")
-    write_cards(made, folder, counts["max_logit_difference"], origin, sections)
+    write_cards(made, folder, manifest["counts"]["max_logit_difference"], sections)
 
 
 def trained_length(config: RunConfig) -> int:
     return max(phase.sequence_length for phase in phases_of(config.pretrain))
 
 
-def _metadata(config: RunConfig, network: Network, origin: Origin) -> str:
+def _metadata(config: RunConfig, network: Network) -> str:
     """The front matter, which the hub reads."""
-    initial, (licence, name) = config.pretrain.initial_model, origin.licence
+    initial, licence = config.pretrain.initial_model, config.export.licence
     if network.folder == "generator":
         initial = config.pretrain.initial_generator or initial
     data = ModelCardData(
-        license=licence,
-        license_name=name,
+        license=licence or "other",
+        license_name=None if licence else "unknown",
         base_model=base_model(initial),
         language=list(config.clean.languages),
         library_name="transformers",
@@ -137,11 +138,89 @@ def _metadata(config: RunConfig, network: Network, origin: Origin) -> str:
     return str(data.to_yaml())
 
 
-def _licence_words(texts: Mapping[str, str], origin: Origin) -> str:
-    licence, name = origin.licence
-    parts = [texts["other" if name else "one"].format(licence)]
-    parts += [texts["share-alike"].format(shared) for shared in origin.share_alike]
-    return " ".join([*parts, texts["reason"]])
+def _licences_of_text(config: RunConfig) -> dict[str, int]:
+    """Documents by licence, "" where they name none. From the sources of the config, without
+    numbers, where the report of the corpus is not there."""
+    path = output_dir(config) / "clean" / "report.json"
+    rows = read_json(path).get("licences", []) if path.exists() else []
+    counts = {row["licence"]: row["documents"] for row in rows}
+    return counts or dict.fromkeys((source.licence or "" for source in config.clean.sources), 0)
+
+
+def base_model(name: str | None) -> str | None:
+    """A hub name itself, to which the hub then links; None of a folder, which the hub has not."""
+    is_there = name and is_hub_name(name) and not Path(name).expanduser().exists()
+    return name if is_there else None
+
+
+_PARTS_OF_A_RUN = rf"{'|'.join(NETWORKS)}|export|pretrain(\.partial)?|checkpoint-\d+"
+
+
+def public_name(name: str) -> str:
+    """As a card names an earlier model: an absolute path begins at its run or model, and does not
+    say whose folders lie above."""
+    folder = Path(name).expanduser()
+    if not folder.is_absolute():
+        return name
+    paths = (folder, *folder.parents)
+    run = next(path for path in paths if not re.fullmatch(_PARTS_OF_A_RUN, path.name))
+    return str(folder.relative_to(run.parent))
+
+
+def as_made(config: RunConfig, *stages: str) -> RunConfig:
+    """The config with the options that these stages of the run were made with, where they are
+    finished: it may have been edited since. Options of another version that are none here are
+    those of the config."""
+    sections = {}
+    for name in stages:
+        folder, kind = output_dir(config) / name, type(getattr(config, name))
+        options = read_manifest(folder)["config"] if folder.exists() else {}
+        if known := {key: value for key, value in options.items() if key in kind.model_fields}:
+            with suppress(UserError):
+                sections[name] = parse_part(with_bundled(known), str(folder), kind)
+    return config.model_copy(update=sections)
+
+
+def tokenizer_card(config: RunConfig, encoder: str) -> str:
+    """Of the tokenizer of the encoder with this name on the hub."""
+    data = ModelCardData(
+        language=list(config.clean.languages), library_name="transformers", tags=["tokenizer"]
+    )
+    return (
+        f"---\n{data.to_yaml()}\n---\n\n# {config.name} tokenizer\n\nThe WordPiece tokenizer of "
+        f"`{encoder}`: `AutoTokenizer.from_pretrained(...)`.\n\nMade by electrify.\n"
+    )
+
+
+def dataset_card(config: RunConfig, licence: str | None) -> str:
+    """Of the documents; `licence` is that of those that name none. `UserError` where there are such
+    documents and it is not given."""
+    made = as_made(config, "clean")
+    counts = _licences_of_text(made)
+    num_unknown = counts.pop("", None)
+    if num_unknown is not None:
+        if not licence:
+            raise UserError(
+                f"{num_unknown:,} documents have no known licence, and text that is not free may "
+                "not be passed on: set `licence` of their sources, or say it with --licence"
+            )
+        counts[licence] = counts.get(licence, 0) + num_unknown
+    rules, languages = made.clean, made.clean.languages
+    data = DatasetCardData(
+        license="other",
+        license_name="of-each-document",
+        language=list(languages),
+        pretty_name=f"{config.name} corpus",
+        configs=[{"config_name": "default", "data_files": "documents-*.parquet"}],
+    )
+    return _layout("dataset-card.md").render(
+        metadata=str(data.to_yaml()),
+        name=config.name,
+        licences=sorted(counts.items()),
+        said=licence if num_unknown is not None else None,
+        unmasked=[n for n in {*languages, *rules.language} if not rules.rules_for(n).mask_pii],
+        report=read_json(output_dir(config) / "clean" / "report.json"),
+    )
 
 
 def _use(config: PretrainConfig, network: Network) -> str:
@@ -149,7 +228,7 @@ def _use(config: PretrainConfig, network: Network) -> str:
         return network.folder
     if network.predicts_tokens:
         return "predictor"
-    return {"electric": "energy", "all-tokens-mlm": "gate"}.get(config.objective, "detector")
+    return "gate" if config.objective == "all-tokens-mlm" else "detector"
 
 
 def _last_validation(metrics: Path) -> str:

@@ -43,9 +43,6 @@ _MODERN_SIZES = (
 )
 _BY_PIECE = (".word.weight", "generator_head.bias", "language_head.bias")
 _MANY_UNKNOWN = 0.1  # of the pieces
-# how far a product of factors may be from a matrix, as a fraction of its size: rounding to bf16
-# makes 1.3e-3
-_FACTORS = 5e-3
 
 
 def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
@@ -63,8 +60,6 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
         warn("after the first stage the generator's weights replace the initial discriminator's")
     rows = _rows_between(source, config)
     given = _given(source, pretrain, uses_generator)
-    if model.shape.is_modern and not any(".project." in name for name in given):
-        given = _factorised(given, source, model, uses_generator)
     state = {name: tensor.detach().cpu() for name, tensor in model.named_parameters()}
     filled = {
         name: _fitted(name, given[name], tensor, rows) if name in given else tensor
@@ -141,8 +136,7 @@ def _check_shapes(config: PretrainConfig, source: _Shapes, model: _Shapes) -> bo
     that differs, and the options to set."""
     (theirs, their_generator), (ours, our_generator) = source, model
     assert our_generator is not None
-    is_one = their_generator is not None and their_generator.num_towers == our_generator.num_towers
-    uses_generator = is_one and config.has_generator
+    uses_generator = their_generator is not None and config.has_generator
     if config.objective == "electra-two-stage" and not uses_generator:
         raise UserError(
             f"pretrain.initial_model = {config.initial_model!r} has no generator, and with "
@@ -174,8 +168,6 @@ def _check_shapes(config: PretrainConfig, source: _Shapes, model: _Shapes) -> bo
 
 def _differences(theirs: EncoderShape, ours: EncoderShape) -> list[tuple[str, object, object]]:
     names = [*_SIZES, *(_MODERN_SIZES if ours.is_modern else ())]
-    if ours.is_modern and not theirs.is_projected and ours.is_projected:
-        names.remove("embedding_size")  # it is factorised
     pairs = [(name, getattr(theirs, name), getattr(ours, name)) for name in names]
     return [(name, a, b) for name, a, b in pairs if a != b]
 
@@ -190,53 +182,7 @@ def _given(source: Source, config: PretrainConfig, uses_generator: bool) -> Weig
         given["generator_head.bias"] = given["language_head.bias"]
     if config.has_generator and config.weight_sharing != "none":
         given |= renamed(given, (("embeddings.", "generator_embeddings."),))
-    if config.weight_sharing == "all":
-        given |= renamed(given, (("discriminator.", "generator."),))
     return given
-
-
-def _factorised(
-    given: Weights, source: Source, model: ElectraPretrainer, uses_generator: bool
-) -> Weights:
-    """With the embedding matrices that an export has folded as products again: of a matrix that
-    networks share, and the projection of each. `UserError` where there is no such product.
-
-    A network that is not projected has the shared matrix itself; otherwise it follows from the
-    singular values of all.
-    """
-    size, sharing = model.shape.embedding_size, model.config.weight_sharing
-    folded = {"discriminator": given["embeddings.word.weight"].double()}
-    if uses_generator and sharing != "none":
-        folded["generator"] = given["generator_embeddings.word.weight"].double()
-    groups = [[body] for body in folded] if sharing == "gdes" else [list(folded)]
-    made = dict(given)
-    for group in groups:
-        matrix = next((folded[body] for body in group if folded[body].shape[1] == size), None)
-        if matrix is None:
-            joined = torch.cat([folded[body] for body in group], 1)
-            left, values, _ = torch.linalg.svd(joined, full_matrices=False)
-            matrix = left[:, :size] * values[:size]
-            matrix = F.pad(matrix * (_STD / matrix.std()), (0, size - matrix.shape[1]))
-        for body in group:
-            prefix = "generator_" if body == "generator" else ""
-            made[f"{prefix}embeddings.word.weight"] = matrix.float()
-            if folded[body] is matrix:
-                continue
-            project = torch.linalg.lstsq(matrix, folded[body], driver="gelsd").solution
-            error = (matrix @ project - folded[body]).std() / folded[body].std()
-            if error > _FACTORS:
-                raise UserError(
-                    f"pretrain.initial_model = {source.place!r}: its embedding matrix is no "
-                    f"product of one of width {size}: set pretrain.embedding_size = "
-                    f"{folded[body].shape[1]}"
-                )
-            made[f"{body}.project.weight"] = project.mT.float().contiguous()
-    if model.config.has_generator and sharing != "none" and not uses_generator:
-        made["generator_embeddings.word.weight"] = made["embeddings.word.weight"]
-    return made
-
-
-_STD = 0.12  # of an embedding matrix at the start of a modern network
 
 
 def _fitted(name: str, given: Tensor, initial: Tensor, rows: PieceRows) -> Tensor:

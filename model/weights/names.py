@@ -30,7 +30,6 @@ from model.electra import ElectraPretrainer
 from model.plan import EncoderShape
 
 _TABLES = ("word.weight", "position.weight", "token_type.weight")
-_GENERATORS = ("generator_embeddings.", "generator.")
 Pairs = Sequence[tuple[str, str]]  # of prefixes: ours, theirs
 # by architecture: the prefixes of a network's parts
 _NAMES: dict[str, dict[str, str]] = read_toml(Path(__file__).with_name("names.toml"))
@@ -69,35 +68,26 @@ def exported_networks(config: PretrainConfig) -> list[Network]:
     """What a run's export consists of, the encoder to fine-tune first.
 
     The main network is `discriminator/` whatever its head. With both heads (all-tokens-mlm) it is
-    there with its copy gate, and in `language_model/` with the other. The two towers of electric
-    are no generator that `transformers` has a class for.
+    there with its copy gate, and in `language_model/` with the other.
     """
     networks = [DETECTOR if config.has_detection_head else PREDICTOR]
-    if has_plain_generator(config):
+    if config.has_generator:
         networks.append(GENERATOR)
     if config.has_detection_head and config.has_language_head:
         networks.append(LANGUAGE_MODEL)
     return networks
 
 
-def has_plain_generator(config: PretrainConfig) -> bool:
-    return config.has_generator and config.objective != "electric"
-
-
 def untie(state: Mapping[str, Tensor], config: PretrainConfig) -> dict[str, Tensor]:
     """The weights of each network, from the model's state."""
-    sharing, made = config.weight_sharing, dict(state)
-    if not config.has_generator:
-        return made
-    if sharing in ("embeddings", "all"):
-        made |= renamed(state, (("embeddings.", "generator_embeddings."),))
-    if sharing == "all":
-        made |= renamed(state, (("discriminator.", "generator."),))
-    if sharing == "gdes":
+    sharing, weights = config.weight_sharing, dict(state)
+    if config.has_generator and sharing == "embeddings":
+        weights |= renamed(state, (("embeddings.", "generator_embeddings."),))
+    if config.has_generator and sharing == "gdes":
         for table in _tables(state):
             base = state[f"generator_embeddings.{table}"]
-            made[f"embeddings.{table}"] = base + state[f"embeddings.{table}"]
-    return made
+            weights[f"embeddings.{table}"] = base + state[f"embeddings.{table}"]
+    return weights
 
 
 def _tables(state: Mapping[str, Tensor]) -> list[str]:
@@ -109,15 +99,15 @@ def tie(weights: Mapping[str, Tensor], config: PretrainConfig) -> dict[str, Tens
 
     `tie(untie(state))` is `state`, but for the rounding of differences.
     """
-    sharing, made = config.weight_sharing, dict(weights)
-    if not config.has_generator:
-        return made
-    if sharing == "gdes":
+    sharing, state = config.weight_sharing, dict(weights)
+    if config.has_generator and sharing == "gdes":
         for table in _tables(weights):
             base = weights[f"generator_embeddings.{table}"]
-            made[f"embeddings.{table}"] = weights[f"embeddings.{table}"] - base
-    dropped = {"embeddings": ("generator_embeddings.",), "all": _GENERATORS}.get(sharing, ())
-    return {name: tensor for name, tensor in made.items() if not name.startswith(dropped)}
+            state[f"embeddings.{table}"] = weights[f"embeddings.{table}"] - base
+    if config.has_generator and sharing == "embeddings":
+        own = "generator_embeddings."
+        return {name: tensor for name, tensor in state.items() if not name.startswith(own)}
+    return state
 
 
 def renamed(weights: Mapping[str, Tensor], pairs: Pairs) -> dict[str, Tensor]:

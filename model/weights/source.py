@@ -12,7 +12,6 @@ from tokenizers import models
 from torch import Tensor
 from transformers import (
     AutoTokenizer,
-    BertForMaskedLM,
     ElectraForMaskedLM,
     ElectraForPreTraining,
     ModernBertForMaskedLM,
@@ -33,7 +32,6 @@ from model.weights.names import (
     LANGUAGE_MODEL,
     PREDICTOR,
     Network,
-    renamed,
     to_our_names,
     untie,
 )
@@ -286,16 +284,8 @@ _MODERN: Mapping[str, object] = {
 # by model_type: the classes that predict tokens, and that detect replaced ones
 _KINDS: Mapping[str, tuple[Any, Any, Mapping[str, object]]] = {
     "electra": (ElectraForMaskedLM, ElectraForPreTraining, _COMMON),
-    "bert": (BertForMaskedLM, BertForMaskedLM, _COMMON),
     "modernbert": (ModernBertForMaskedLM, ModernBertForTokenClassification, _MODERN),
 }
-# an ELECTRA whose embeddings are as wide as its hidden states is a BERT: theirs, ELECTRA's
-_BERT_NAMES = (
-    ("bert.", "electra."),
-    ("cls.predictions.transform.", "generator_predictions."),
-    ("cls.predictions.decoder.weight", "generator_lm_head.weight"),
-    ("cls.predictions.bias", "generator_lm_head.bias"),
-)
 
 
 def read_given(folder: Path) -> Given:
@@ -321,13 +311,8 @@ def read_given(folder: Path) -> Given:
         if (there := getattr(config, name, value)) != value:
             raise UserError(f"{path}: {name} = {there!r}; only {value!r} can be trained on")
     names = config.architectures or []
-    predicts = kind == "bert" or any(name.endswith("ForMaskedLM") for name in names)
-    if kind == "electra":
-        shape = EncoderShape.of(config)
-    elif kind == "bert":
-        shape = EncoderShape.of(config, embedding_size=config.hidden_size)
-    else:
-        shape = _modern_shape(config, path)
+    predicts = any(name.endswith("ForMaskedLM") for name in names)
+    shape = EncoderShape.of(config) if kind == "electra" else _modern_shape(config, path)
     return Given(folder, kind, shape, predicts)
 
 
@@ -378,8 +363,6 @@ def _read_weights(given: Given, network: Network) -> Weights:
     if given.kind == "modernbert" and not network.predicts_tokens and model.num_labels != 1:
         # its head is of another task
         theirs = {n: t for n, t in theirs.items() if n.startswith(encoder)}
-    if given.kind == "bert":
-        theirs = renamed(theirs, _BERT_NAMES)
     try:
         return to_our_names(theirs, network, given.shape)
     except ValueError as error:

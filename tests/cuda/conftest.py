@@ -5,17 +5,18 @@ import copy
 import pytest
 import torch
 
+from model.compiled import WARM_UPS, FastStep
 from model.electra import ElectraPretrainer
 from model.metrics import MetricsWindow
-from model.optim import make_optimizers
-from model.step import WARM_UPS, FastStep, Step
+from model.optim import make_optimizer
+from model.pretrain import Update
 from tests.model.conftest import MODERN, OBJECTIVES, random_batch
 
 NUM_STEPS = WARM_UPS + 4
 MUON = MODERN | {"optimizer": "muon", "global_attn_every_n_layers": 2}
 NETWORKS: dict[str, dict[str, object]] = {
     **{name: {"objective": name} | needs for name, needs in OBJECTIVES.items()},
-    "decoupled": {"updates": "decoupled", "optimizer": "bias-corrected", "weight_sharing": "gdes"},
+    "gdes": {"optimizer": "bias-corrected", "weight_sharing": "gdes"},
     "document": {"attention": "document"},
     "modern": MUON,
     "modern document": MUON | {"attention": "document"},
@@ -28,8 +29,8 @@ def make_step(model: ElectraPretrainer, **options: object) -> tuple[FastStep, Me
     device = torch.device(str(options.setdefault("device", "cuda")))
     model.config = model.config.model_copy(update=options)
     window = MetricsWindow(["ko"], device)
-    optimizers = make_optimizers(model, model.config)
-    return FastStep(model, optimizers, model.config, device, window), window
+    optimizer = make_optimizer(model, model.config)
+    return FastStep(Update(model, optimizer, model.config, window, seed=5), device), window
 
 
 class Run:
@@ -45,7 +46,7 @@ class Run:
             has_kernel = model.shape.is_modern and model.config.attention == "document"
             length = 136 if has_kernel else 32
             batch = random_batch(model, rows=8, length=length, seed=number, padded=True).to(place)
-            _, norm = self.step([batch], Step(number, seed=5))
+            _, norm = self.step([batch], number)
             self.norms.append(norm.item())
         self.figures = window.read()
 

@@ -15,11 +15,11 @@ import torch
 from safetensors.torch import load_file
 
 from electrify.cli import main
+from model.compiled import FastStep
 from model.devices.device import resolve_device
 from model.doctor import compare_gpu
 from model.export import export
 from model.pretrain import Trainer, pretrain
-from model.step import FastStep
 from tests.cuda.conftest import MUON, NETWORKS, NUM_STEPS, Run
 from tests.cuda.nullgpu.card import is_null_gpu
 from tests.cuda.nullgpu.emulate import EmulatedGraph, Emulator

@@ -197,12 +197,6 @@ def test_every_line_of_validate_can_be_set():
     assert "# evaluate.learning_rate is not set" in describe_config(load_config(SMALL))
 
 
-def test_doctor_refuses_what_it_would_not_use(capsys):
-    assert main(["doctor", "--set", "pretrain.num_steps=3"]) == 2
-    assert main(["doctor", "--gpu", "--train", DEMO]) == 2
-    assert "--train CONFIG" in capsys.readouterr().err
-
-
 def test_a_host_that_exports_the_world_size_loses_no_verb(monkeypatch, capsys):
     """It starts nothing; torchrun gives each process its LOCAL_RANK, too."""
     monkeypatch.setenv("WORLD_SIZE", "8")

@@ -14,13 +14,25 @@ import torch
 
 from electrify.config.run import RunConfig
 from electrify.system.progress import Stopped, setup_logging
+from model import data as data_module
 from model import pretrain as pretrain_module
+from model.batch import Noise, map_tensors
+from model.compiled import FastStep
 from model.devices.processes import Ranks, processes
 from model.pretrain import Trainer
-from model.step import FastStep
 
 STOP_AFTER = 5  # steps, at which one process gets a signal or fails
 ORIGINAL = FastStep.__call__
+
+
+def equal_draws(key: int, num_sequences: int, length: int, num_slots: int) -> Noise:
+    """The same for all sequences, so for those of all processes."""
+    draws = Noise.draw(0, 1, length, num_slots)
+    return map_tensors(draws, lambda row: row.expand(num_sequences, *row.shape[1:]).clone())
+
+
+class EqualDraws:
+    draw = staticmethod(equal_draws)
 
 
 def exchange(ranks: Ranks) -> dict[str, Any]:
@@ -37,7 +49,7 @@ def at_step(number: int, action: Callable[[], object]) -> Callable[..., Any]:
     """A step with something done before one of them, in the second process."""
 
     def wrapped(*arguments: Any) -> Any:
-        if arguments[-1].number == number and os.environ["RANK"] == "1":
+        if arguments[-1] == number and os.environ["RANK"] == "1":
             action()
         return ORIGINAL(*arguments)
 
@@ -69,6 +81,7 @@ def stop_and_continue(config: RunConfig, ranks: Ranks) -> list[str]:
 def work(path: str) -> None:
     """Read the task; train; write what was found, a file a process."""
     task = pickle.loads(Path(path).read_bytes())
+    data_module.Noise = EqualDraws  # type: ignore[misc, assignment]
     with processes(task["runs"][0][0].pretrain) as ranks:
         found: dict[str, Any] = {"exchange": exchange(ranks)}
         if task["fails"]:

@@ -19,8 +19,8 @@ from model.checkpoint import (
     save_checkpoint,
 )
 from model.electra import ElectraPretrainer
-from model.optim import make_optimizers, set_learning_rate
-from tests.model.conftest import everything, make_config
+from model.optim import make_optimizer, set_learning_rate
+from tests.model.conftest import everything, idle_optimizer, make_config
 
 STEPS = (4, 8)
 
@@ -32,16 +32,15 @@ def changed(config: RunConfig, **options: object) -> RunConfig:
 def make(config: RunConfig, data, seed: int):
     torch.manual_seed(seed)
     model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special)
-    return model, make_optimizers(model, config.pretrain)
+    return model, make_optimizer(model, config.pretrain)
 
 
-def update(model, optimizers) -> None:
+def update(model, optimizer) -> None:
     """An update with gradients that depend on every weight."""
-    for optimizer in optimizers:
-        model.zero_grad()
-        sum((p - 0.1).pow(2).sum() for p in model.parameters()).backward()
-        set_learning_rate(optimizer, 1e-2)
-        optimizer.step()
+    model.zero_grad()
+    sum((p - 0.1).pow(2).sum() for p in model.parameters()).backward()
+    set_learning_rate(optimizer, 1e-2)
+    optimizer.step()
 
 
 def assert_equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
@@ -52,37 +51,34 @@ def assert_equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -
 @pytest.fixture
 def saved(config, data, tmp_path: Path):
     """A model, its optimisers, and a folder with their checkpoints of both `STEPS`."""
-    model, optimizers = make(config, data, 1)
+    model, optimizer = make(config, data, 1)
     folder = tmp_path / "run"
     for step in STEPS:
-        update(model, optimizers)
-        save_checkpoint(folder, step, model, optimizers, keep=2)
-    return model, optimizers, folder
+        update(model, optimizer)
+        save_checkpoint(folder, step, model, optimizer, keep=2)
+    return model, optimizer, folder
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {},
-        {"updates": "decoupled", "weight_sharing": "gdes"},
-        {"weight_sharing": "all", "generator_hidden_fraction": 1.0},
-        {"objective": "electric", "optimizer": "bias-corrected"},
+        {"weight_sharing": "gdes", "optimizer": "bias-corrected"},
         {"architecture": "modern", "optimizer": "muon"},
-        {"updates": "decoupled", "optimizer": "muon", "precision": "fp16"},
+        {"optimizer": "muon", "precision": "fp16"},
     ],
 )
 def test_training_goes_on_as_if_it_had_never_stopped(config, data, tmp_path, options):
     config = changed(config, **options)
-    model, optimizers = make(config, data, 1)
-    update(model, optimizers)
-    save_checkpoint(tmp_path / "run", 1, model, optimizers, keep=1)
-    update(model, optimizers)
-    again, other_optimizers = make(config, data, 2)
-    update(again, other_optimizers)  # moments that must go
-    assert load_latest(tmp_path / "run", again, other_optimizers) == 1
-    update(again, other_optimizers)
-    assert len(optimizers) == (2 if "updates" in options else 1)
-    assert_equal(everything(model, optimizers), everything(again, other_optimizers))
+    model, optimizer = make(config, data, 1)
+    update(model, optimizer)
+    save_checkpoint(tmp_path / "run", 1, model, optimizer, keep=1)
+    update(model, optimizer)
+    again, other = make(config, data, 2)
+    update(again, other)  # moments that must go
+    assert load_latest(tmp_path / "run", again, other) == 1
+    update(again, other)
+    assert_equal(everything(model, optimizer), everything(again, other))
 
 
 def _flip(path: Path) -> None:
@@ -102,17 +98,17 @@ def _flip(path: Path) -> None:
     ],
 )
 def test_a_damaged_one_falls_back_to_the_one_before(config, data, saved, damage, caplog):
-    model, optimizers, folder = saved
+    model, optimizer, folder = saved
     damage(folder / "checkpoint-8")
-    again, other_optimizers = make(config, data, 2)
-    assert load_latest(folder, again, other_optimizers) == 4
+    again, other = make(config, data, 2)
+    assert load_latest(folder, again, other) == 4
     assert "checkpoint-8 is damaged" in caplog.text
-    update(again, other_optimizers)
-    assert_equal(everything(model, optimizers), everything(again, other_optimizers))
+    update(again, other)
+    assert_equal(everything(model, optimizer), everything(again, other))
 
 
 def test_a_full_disk_ends_with_what_to_do(saved, monkeypatch):
-    model, optimizers, folder = saved
+    model, optimizer, folder = saved
 
     def write(tensors, path):
         Path(path).write_bytes(b"half")
@@ -121,31 +117,31 @@ def test_a_full_disk_ends_with_what_to_do(saved, monkeypatch):
     monkeypatch.setattr(checkpoint_module, "save_file", write)
     words = r"checkpoint-12 cannot be written \(I/O error: No space left .*: make room there"
     with pytest.raises(ValueError, match=words):
-        save_checkpoint(folder, 12, model, optimizers, keep=2)
+        save_checkpoint(folder, 12, model, optimizer, keep=2)
     assert sorted(p.name for p in folder.iterdir()) == ["checkpoint-4", "checkpoint-8"]
 
 
 def test_the_newest_are_kept_and_those_after_this_one_go(saved):
     """Those after it were damaged: kept, they would push out the sound ones."""
-    model, optimizers, folder = saved
+    model, optimizer, folder = saved
     for step in (9, 10, 7):
-        save_checkpoint(folder, step, model, optimizers, keep=2)
+        save_checkpoint(folder, step, model, optimizer, keep=2)
     assert [path.name for path in checkpoints(folder)] == ["checkpoint-7"]
     for step in (20, 100):
-        save_checkpoint(folder, step, model, optimizers, keep=2)
+        save_checkpoint(folder, step, model, optimizer, keep=2)
     assert [path.name for path in checkpoints(folder)] == ["checkpoint-20", "checkpoint-100"]
 
 
 def test_a_model_of_another_form_is_refused_and_stays_as_it_is(config, data, saved):
     wider = changed(config, intermediate_size=96)
-    model, optimizers = make(wider, data, 2)
-    before = everything(model, optimizers)
+    model, optimizer = make(wider, data, 2)
+    before = everything(model, optimizer)
     with pytest.raises(ValueError, match=r"checkpoint-8 does not fit.*\(64,\) there and \(96,\)"):
-        load_latest(saved[2], model, optimizers)
+        load_latest(saved[2], model, optimizer)
     mlm = changed(config, objective="mlm")
     with pytest.raises(ValueError, match=r"discriminator_head.* and None here"):
         load_latest(saved[2], *make(mlm, data, 2))
-    assert_equal(before, everything(model, optimizers))
+    assert_equal(before, everything(model, optimizer))
 
 
 @pytest.mark.parametrize(
@@ -158,12 +154,12 @@ def test_a_model_of_another_form_is_refused_and_stays_as_it_is(config, data, sav
     ],
 )
 def test_a_checkpoint_of_another_run_is_refused(config, data, tmp_path, part, value, words):
-    model, optimizers = make(config, data, 1)
+    model, optimizer = make(config, data, 1)
     identity = run_identity(config)
-    save_checkpoint(tmp_path / "run", 4, model, optimizers, keep=1, identity=identity)
-    assert load_latest(tmp_path / "run", model, optimizers, identity=identity) == 4
+    save_checkpoint(tmp_path / "run", 4, model, optimizer, keep=1, identity=identity)
+    assert load_latest(tmp_path / "run", model, optimizer, identity=identity) == 4
     with pytest.raises(ValueError, match=f"checkpoint-4 belongs to another run: {words}"):
-        load_latest(tmp_path / "run", model, optimizers, identity=identity | {part: value})
+        load_latest(tmp_path / "run", model, optimizer, identity=identity | {part: value})
 
 
 def test_a_run_is_what_decides_its_result(config):
@@ -185,8 +181,9 @@ def test_a_run_is_what_decides_its_result(config):
 
 def _write(folder):
     model = nn.Linear(3, 2)
-    save_checkpoint(folder, 7, model, [], keep=1)
-    return model
+    optimizer = idle_optimizer(model)
+    save_checkpoint(folder, 7, model, optimizer, keep=1)
+    return model, optimizer
 
 
 @pytest.mark.parametrize(
@@ -197,12 +194,12 @@ def _write(folder):
     ],
 )
 def test_a_state_of_another_form_is_damaged(tmp_path, text):
-    model = _write(tmp_path)
+    model, optimizer = _write(tmp_path)
     path = tmp_path / "checkpoint-7" / "state.json"
     change = json.loads(text)
     content = json.loads(path.read_text()) | change if change else change
     path.write_text(json.dumps(content))
     assert newest_state(tmp_path) == {}
-    assert load_latest(tmp_path, model, [], identity={}) == 0
+    assert load_latest(tmp_path, model, optimizer, identity={}) == 0
     with pytest.raises(ValueError, match="checkpoint-7 is damaged"):
         load_model(tmp_path / "checkpoint-7", model)

@@ -32,15 +32,11 @@ from tests.model.conftest import (
 WITH_GENERATOR = {"discriminator": "detects", "generator": "predicts"}
 FOLDERS = dict.fromkeys(VARIANTS, WITH_GENERATOR) | {
     "uniform": {"discriminator": "detects"},
-    "electric": {"discriminator": "detects"},
-    "electric none": {"discriminator": "detects"},
-    "electric uniform": {"discriminator": "detects"},
     "mlm": {"discriminator": "predicts"},
     "replace-mlm": {"discriminator": "predicts", "generator": "predicts"},
     "replace-mlm gdes": {"discriminator": "predicts", "generator": "predicts"},
     "all-tokens-mlm": WITH_GENERATOR | {"language_model": "predicts"},
-    "all-tokens-mlm all": WITH_GENERATOR | {"language_model": "predicts"},
-    "modern all-tokens-mlm all": WITH_GENERATOR | {"language_model": "predicts"},
+    "modern all-tokens-mlm": WITH_GENERATOR | {"language_model": "predicts"},
     "modern local": WITH_GENERATOR,
 }
 LOCAL = {"global_attn_every_n_layers": 2, "local_attention": 6, "local_rope_theta": 100.0}

@@ -17,8 +17,7 @@ import torch
 
 from model.data import StepData
 from model.objectives import make_pretrainer
-from model.optim import make_optimizers
-from model.step import Step
+from model.optim import make_optimizer
 from tests.model.conftest import (
     NO_DROPOUT,
     make_config,
@@ -57,13 +56,11 @@ def train(folder: Path) -> Curve:
     data = StepData(config, TokenShards(folder / "shards"), 0, 1)
     torch.manual_seed(3)
     model = make_pretrainer(config.pretrain, data.last.vocab_size, data.last.special)
-    optimizers = make_optimizers(model, config.pretrain)
+    optimizer = make_optimizer(model, config.pretrain)
     curve = []
     for number in range(STEPS[-1]):
         batches = data.micro_batches(number)
-        outputs, norm = train_step(
-            model, optimizers, batches, config.pretrain, Step(number, config.seed)
-        )
+        outputs, norm = train_step(model, optimizer, batches, number, seed=config.seed)
         if number + 1 not in STEPS:
             continue
         figures = {"step": number + 1, "gradient_norm": norm.item()}

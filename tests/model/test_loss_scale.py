@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from model.electra import ElectraPretrainer
-from model.optim import AdamW, LossScale, make_optimizers
-from model.step import Step
+from model.optim import AdamW, LossScale, make_optimizer
 from tests.model.conftest import MODERN, OBJECTIVES, everything, random_batch, train_step
 from tests.model.test_step import assert_equal, flat, gradients_of, model_of
 
@@ -17,24 +16,22 @@ CPU, FP16 = torch.device("cpu"), {"precision": "fp16"}
 KINDS: dict[str, dict[str, object]] = {
     "paper": {"optimizer": "paper"},
     "bias-corrected": {"optimizer": "bias-corrected", "clipping": "network"},
-    "decoupled": {"updates": "decoupled", "weight_sharing": "gdes"},
+    "gdes": {"weight_sharing": "gdes"},
     "muon": MODERN | {"optimizer": "muon"},
-    "decoupled muon": {"updates": "decoupled", "optimizer": "muon"},
 }
 SOUND = 64.0  # a scale at which no gradient of these random weights overflows
 
 
-def scaled(model: ElectraPretrainer, scale: float = SOUND) -> list[AdamW]:
-    optimizers = make_optimizers(model, model.config)
-    for optimizer in optimizers:
-        if optimizer.loss_scale is not None:
-            optimizer.loss_scale.scale.fill_(scale)
-    return optimizers
+def scaled(model: ElectraPretrainer, scale: float = SOUND) -> AdamW:
+    optimizer = make_optimizer(model, model.config)
+    if optimizer.loss_scale is not None:
+        optimizer.loss_scale.scale.fill_(scale)
+    return optimizer
 
 
-def step(model: ElectraPretrainer, optimizers: list[AdamW], number: int) -> Tensor:
+def step(model: ElectraPretrainer, optimizer: AdamW, number: int) -> Tensor:
     batch = random_batch(model, rows=8, length=24, padded=True)
-    return train_step(model, optimizers, [batch], model.config, Step(number, 0))[1]
+    return train_step(model, optimizer, [batch], number)[1]
 
 
 # --- the scale ------------------------------------------------------------------------------------
@@ -63,42 +60,28 @@ def test_the_scale_is_torch_s_over_a_random_sequence():
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_step_with_an_infinite_gradient_changes_nothing_but_the_scale(kind: str):
     model = model_of("electra", **(KINDS[kind] | FP16))
-    optimizers = scaled(model)
+    optimizer = scaled(model)
     for number in (1, 2):
-        assert 0 < step(model, optimizers, number).item() < math.inf
-    before = everything(model, optimizers)
-    # one number of a matrix of each optimiser; each has a gradient in its own stage alone
+        assert 0 < step(model, optimizer, number).item() < math.inf
+    before = everything(model, optimizer)
+    # one number of a matrix
     names = [name for name, _ in model.named_parameters() if name.endswith("query.weight")]
     matrices = [model.get_parameter(name) for name in names]
     first = torch.tensor([0])
     hooks = [of.register_hook(lambda of: of.index_fill(0, first, math.inf)) for of in matrices]
-    assert step(model, optimizers, 3).item() == 0
-    after = everything(model, optimizers)
+    assert step(model, optimizer, 3).item() == 0
+    after = everything(model, optimizer)
     for name, of in after.items():
-        if "/loss_scale/" not in name:
+        if not name.startswith("loss_scale/"):
             assert torch.equal(of, before[name]), name
-    for number in range(len(optimizers)):
-        assert after[f"{number}/loss_scale/scale"] == SOUND / 2
-        assert before[f"{number}/loss_scale/num_good_steps"] == 2
-        assert after[f"{number}/loss_scale/num_good_steps"] == 0
+    assert after["loss_scale/scale"] == SOUND / 2
+    assert before["loss_scale/num_good_steps"] == 2
+    assert after["loss_scale/num_good_steps"] == 0
     for hook in hooks:
         hook.remove()
-    assert step(model, optimizers, 4).item() > 0
-    later = everything(model, optimizers)
+    assert step(model, optimizer, 4).item() > 0
+    later = everything(model, optimizer)
     assert not any(torch.equal(later[name], after[name]) for name in names)
-
-
-def test_each_of_two_optimisers_has_its_own_scale():
-    model = model_of("electra", **(KINDS["decoupled"] | FP16))
-    optimizers = scaled(model)
-    model.generator_head.bias.register_hook(lambda of: of * math.inf)
-    before = everything(model, optimizers)
-    assert 0 < step(model, optimizers, 3).item() < math.inf  # of the other one
-    after = everything(model, optimizers)
-    assert [of.loss_scale.scale.item() for of in optimizers] == [SOUND / 2, SOUND]
-    moved = {name for name in before if not torch.equal(after[name], before[name])}
-    assert not any(name.startswith("generator") for name in moved)
-    assert any(name.startswith("discriminator") for name in moved)
 
 
 # --- gradients ------------------------------------------------------------------------------------
@@ -106,8 +89,6 @@ def test_each_of_two_optimisers_has_its_own_scale():
 
 ARCHITECTURES = [{}, MODERN | {"optimizer": "muon"}]
 CASES = [(objective, options) for objective in OBJECTIVES for options in ARCHITECTURES]
-CASES.remove(("electric", ARCHITECTURES[1]))  # its towers are the paper's
-CASES += [(name, {"updates": "decoupled"}) for name in ("electra", "replace-mlm", "electric")]
 
 
 @pytest.mark.parametrize(("objective", "options"), CASES, ids=str)

@@ -15,7 +15,6 @@ from model.masking import (
     document_blocks,
     forbid_tokens,
     mask_tokens,
-    num_slots,
     sample_tokens,
 )
 from tests.model.conftest import (
@@ -45,23 +44,16 @@ def chosen_of(positions: Tensor, weights: Tensor) -> list[list[int]]:
 # --- tokens ---------------------------------------------------------------------------------------
 
 
-def choose(maskable, uniforms, config):
-    is_chance = config.masking == "bernoulli"
-    return choose_positions(
-        maskable,
-        uniforms,
-        num_slots(config, maskable.shape[1]),
-        probability=config.mask_fraction if is_chance else 1.0,
-    )
+def choose(maskable: Tensor, uniforms: Tensor, mask_fraction: float) -> tuple[Tensor, Tensor]:
+    number = preset(mask_fraction=mask_fraction).num_masked(maskable.shape[1])
+    return choose_positions(maskable, uniforms, number, torch.full((len(maskable),), number))
 
 
-@pytest.mark.parametrize("masking", ["fixed", "bernoulli"])
-def test_chosen_positions_are_maskable_and_uniform(masking: str):
+def test_chosen_positions_are_maskable_and_uniform():
     maskable = torch.ones(20_000, 16, dtype=torch.bool)
     maskable[:, [0, 5, 15]] = False
-    config = preset(masking=masking, mask_fraction=0.3)
-    positions, weights = choose(maskable, draws(20_000, 16), config)
-    assert positions.shape == weights.shape == (20_000, num_slots(config, 16))
+    positions, weights = choose(maskable, draws(20_000, 16), 0.3)
+    assert positions.shape == weights.shape == (20_000, 4)
     counts = positions[weights > 0].bincount(minlength=16)
     assert counts[~maskable[0]].sum() == 0
     assert chisquare(counts[maskable[0]].numpy()).pvalue > 1e-3
@@ -69,40 +61,25 @@ def test_chosen_positions_are_maskable_and_uniform(masking: str):
 
 def test_equal_draws_choose_the_first_tokens_on_every_device():
     maskable = torch.ones(1, 300, dtype=torch.bool)
-    positions, _ = choose(maskable, torch.full((1, 300), 0.5), preset())
+    positions, _ = choose(maskable, torch.full((1, 300), 0.5), 0.15)
     assert positions[0].tolist() == list(range(46))
 
 
-def test_bernoulli_counts_are_binomial():
-    config = preset(masking="bernoulli", mask_fraction=0.15)
-    _, weights = choose(
-        torch.ones(20_000, 128, dtype=torch.bool), draws(20_000, 128, seed=1), config
-    )
-    counts = weights.sum(dim=1)
-    assert counts.mean().item() == pytest.approx(19.2, abs=0.15)
-    assert counts.var().item() == pytest.approx(128 * 0.15 * 0.85, rel=0.05)
-
-
-@pytest.mark.parametrize("masking", ["fixed", "bernoulli"])
-def test_a_batch_of_a_phase_is_masked_as_much_as_the_phase_says(masking: str):
-    model, other = random_model(masking=masking), random_model(masking=masking, mask_fraction=0.4)
+def test_a_batch_of_a_phase_is_masked_as_much_as_the_phase_says():
+    model, other = random_model(), random_model(mask_fraction=0.4)
     batch = random_batch(other, rows=200)
     masked, expected = model.mask(replace(batch, mask_fraction=0.4)), other.mask(batch)
     assert torch.equal(masked.masked_ids, expected.masked_ids)
     assert masked.weights.sum() / masked.tokens.sum() > 0.3
 
 
-@pytest.mark.parametrize("masking", ["fixed", "bernoulli"])
-def test_only_what_is_maskable_is_chosen_even_if_that_is_nothing(masking: str):
+def test_only_what_is_maskable_is_chosen_even_if_that_is_nothing():
     maskable = torch.zeros(2, 32, dtype=torch.bool)
     maskable[0, [3, 6]] = True
-    config = preset(masking=masking, mask_fraction=0.5)
-    positions, weights = choose(maskable, draws(2, 32), config)
-    assert set(chosen_of(positions, weights)[0]) <= {3, 6}
+    positions, weights = choose(maskable, draws(2, 32), 0.5)
     assert weights[1].sum() == 0
     assert (positions < 32).all()
-    if masking == "fixed":
-        assert sorted(chosen_of(positions, weights)[0]) == [3, 6]
+    assert sorted(chosen_of(positions, weights)[0]) == [3, 6]
 
 
 # --- corruption ----------------------------------------------------------------------------------
@@ -145,12 +122,11 @@ def test_a_position_is_masked_if_its_draw_says_so():
 
 
 @pytest.mark.parametrize("vocab_size", [5, 128, 300])  # less than a block, one, two and a piece
-@pytest.mark.parametrize("temperature", [0.7, 1.0, 2.0])
-def test_samples_follow_the_softmax_at_each_temperature(vocab_size: int, temperature: float):
+def test_samples_follow_the_softmax(vocab_size: int):
     logits = torch.randn(vocab_size, generator=rng(6))
     num_draws = 50_000
-    drawn = sample_tokens(logits.expand(num_draws, -1), doubles(num_draws, 2), temperature)
-    expected = (logits.double() / temperature).softmax(0) * num_draws
+    drawn = sample_tokens(logits.expand(num_draws, -1), doubles(num_draws, 2))
+    expected = logits.double().softmax(0) * num_draws
     counts = drawn.bincount(minlength=vocab_size)
     assert chisquare(counts.numpy(), expected.numpy()).pvalue > 1e-3
 
@@ -239,7 +215,6 @@ def packed_documents() -> tuple[Tensor, Tensor, Tensor]:
     "options",
     [
         {},
-        {"objective": "electric"},
         MODERN | {"global_attn_every_n_layers": 2, "local_attention": 4},
     ],
     ids=str,

@@ -11,16 +11,18 @@ from torch import nn
 
 from electrify.stage.folder import input_digest
 from electrify.storage.folder import Folder
-from model.checkpoint import checkpoints, load_latest, save_checkpoint
-from model.mirror import (
-    INPUTS,
+from model.checkpoint import (
+    _INPUTS,
+    checkpoints,
     fetch_checkpoint,
     fetch_inputs,
+    load_latest,
     mirrored_steps,
+    save_checkpoint,
     upload_checkpoint,
 )
 from model.pretrain import Trainer
-from tests.model.conftest import make_run, with_pretrain
+from tests.model.conftest import idle_optimizer, make_run, with_pretrain
 from tests.model.trained import Trained
 
 IDENTITY = {"objective": "electra", "options": {"seed": 7}}
@@ -47,7 +49,8 @@ def save(folder: Path, url: str, *steps: int, keep: int = 2) -> None:
     folder.mkdir(exist_ok=True)
     for step in steps:
         (folder / "metrics.jsonl").write_text(f'{{"step": {step}}}\n')
-        path = save_checkpoint(folder, step, model_of(step), [], keep, identity=IDENTITY)
+        model = model_of(step)
+        path = save_checkpoint(folder, step, model, idle_optimizer(model), keep, identity=IDENTITY)
         upload_checkpoint(path, url, keep)
 
 
@@ -56,7 +59,7 @@ def resumed(folder: Path, url: str) -> int:
     folder.mkdir(exist_ok=True)
     fetch_checkpoint(folder, url, IDENTITY)
     model = nn.Linear(5, 3)
-    step = load_latest(folder, model, [], identity=IDENTITY)
+    step = load_latest(folder, model, idle_optimizer(model), identity=IDENTITY)
     assert step == 0 or torch.equal(model.weight, model_of(step).weight)
     return step
 
@@ -75,7 +78,8 @@ def test_a_fresh_machine_goes_on_from_the_newest(tmp_path, url):
 
 def test_the_machine_that_is_ahead_keeps_its_own(tmp_path, url):
     save(tmp_path / "here", url, 4, 8)
-    save_checkpoint(tmp_path / "here", 12, model_of(12), [], 2, identity=IDENTITY)
+    model = model_of(12)
+    save_checkpoint(tmp_path / "here", 12, model, idle_optimizer(model), 2, identity=IDENTITY)
     (tmp_path / "here" / "metrics.jsonl").write_text("mine")
     assert resumed(tmp_path / "here", url) == 12
     assert (tmp_path / "here" / "metrics.jsonl").read_text() == "mine"
@@ -184,12 +188,12 @@ def run(tmp_path, url) -> Path:
 
 def test_a_fresh_machine_gets_its_inputs(tmp_path, url, run):
     fetch_inputs(tmp_path / "machine", url)
-    for name in INPUTS:
+    for name in _INPUTS:
         here, there = tmp_path / "machine" / name, run / name
         assert input_digest(here, name) == input_digest(there, name)
         files = [p.relative_to(there) for p in there.rglob("*") if p.is_file()]
         assert all((here / path).read_bytes() == (there / path).read_bytes() for path in files)
-    assert sorted(p.name for p in (tmp_path / "machine").iterdir()) == sorted(INPUTS)
+    assert sorted(p.name for p in (tmp_path / "machine").iterdir()) == sorted(_INPUTS)
 
 
 @pytest.mark.parametrize("lost", ["shards/manifest.json", "shards/train/ko/tokens-00000.npy"])

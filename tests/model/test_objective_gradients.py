@@ -55,16 +55,13 @@ def gradient_of(loss: Tensor, model: ElectraPretrainer) -> dict[str, Tensor]:
     }
 
 
-@pytest.mark.parametrize(("has_baseline", "temperature"), [(False, 1.0), (True, 2.0)])
-def test_reinforce_is_on_average_the_gradient_of_the_expected_reward(
-    has_baseline: bool, temperature: float
-):
+@pytest.mark.parametrize("has_baseline", [False, True])
+def test_reinforce_is_on_average_the_gradient_of_the_expected_reward(has_baseline: bool):
     """Over all samples that there are, each weighed by its probability."""
     model = model_of(
         "electra-adversarial",
         weight_sharing="none",
         mask_fraction=0.1,
-        sampling_temperature=temperature,
     )
     if not has_baseline:
         with torch.no_grad():  # -log sigmoid(100) = 0
@@ -74,7 +71,7 @@ def test_reinforce_is_on_average_the_gradient_of_the_expected_reward(
     at, original = int(masked.positions), int(masked.originals)
     types = masked.batch.token_type_ids
     logits = generate(model, masked.masked_ids, types, masked.positions)[0, 0]
-    probabilities = (logits / temperature).softmax(-1)
+    probabilities = logits.softmax(-1)
 
     # the gradient of sum_v p(v) R(v), R constant
     rows = masked.batch.input_ids.repeat(VOCAB_SIZE, 1)
@@ -84,7 +81,7 @@ def test_reinforce_is_on_average_the_gradient_of_the_expected_reward(
     expected_reward = (probabilities * torch.tensor(rewards, dtype=torch.float32)).sum()
     ascent = gradient_of(expected_reward, model)
 
-    p = softmax(doubles(logits) / temperature)
+    p = softmax(doubles(logits))
     average = {name: torch.zeros_like(g) for name, g in ascent.items()}
     for token in range(VOCAB_SIZE):
         out = model(with_sample(masked, p, token))
@@ -143,24 +140,13 @@ def test_the_main_loss_gives_the_generator_no_gradient(objective: str, sharing: 
     assert moved_by_gradients(model) == {"embeddings", "discriminator"} | heads
 
 
-@pytest.mark.parametrize("objective", ["electra", "replace-mlm", "electric"])
+@pytest.mark.parametrize("objective", ["electra", "replace-mlm"])
 @pytest.mark.parametrize("sharing", ["none", "embeddings", "gdes"])
 def test_the_generators_loss_reaches_only_it_and_what_is_shared(objective: str, sharing: str):
     model, _, out = outputs_of(objective, weight_sharing=sharing)
     out.terms["generator"].total.backward()
     tables = "embeddings" if sharing == "embeddings" else "generator_embeddings"
     assert moved_by_gradients(model) == {"generator", "generator_head", tables}
-
-
-def test_a_shared_body_learns_from_both_losses():
-    model = model_of("electra", weight_sharing="all", generator_hidden_fraction=1.0)
-    for name, heads in (
-        ("generator", {"generator_head"}),
-        ("discriminator", {"discriminator_head"}),
-    ):
-        model.zero_grad()
-        model(model.mask(random_batch(model))).terms[name].total.backward()
-        assert moved_by_gradients(model) == {"embeddings", "discriminator"} | heads
 
 
 # --- two stages -----------------------------------------------------------------------------------

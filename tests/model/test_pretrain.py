@@ -11,9 +11,9 @@ import torch
 
 from electrify.system.progress import Stopped
 from model.checkpoint import checkpoints
+from model.compiled import FastStep
 from model.electra import ElectraPretrainer
 from model.pretrain import Trainer, make_model
-from model.step import FastStep
 from tests.model.conftest import MODERN, VARIANTS, make_config, with_pretrain
 from tests.model.trained import Trained, records_of
 
@@ -27,7 +27,7 @@ def train(config, folder: Path, stop_after: int | None = None, monkeypatch=None)
     original = FastStep.__call__
 
     def stopping(*arguments):
-        if arguments[-1].number == stop_after:
+        if arguments[-1] == stop_after:
             raise KeyboardInterrupt  # as hard as a kill: nothing is saved
         return original(*arguments)
 
@@ -53,7 +53,7 @@ def test_a_stop_request_saves_and_says_where(config, tmp_path, monkeypatch):
     original = FastStep.__call__
 
     def terminating(*arguments):
-        if arguments[-1].number == 5:
+        if arguments[-1] == 5:
             os.kill(os.getpid(), signal.SIGTERM)
         return original(*arguments)
 

@@ -40,7 +40,6 @@ TABLE_6 = {
     "main_weight": (50.0,) * 4,
     "weight_sharing": ("embeddings",) * 4,
     "mask_token_fraction": (0.85,) * 4,
-    "sampling_temperature": (1.0,) * 4,
     "max_gradient_norm": (1.0,) * 4,
     "initializer_range": (0.02,) * 4,
     "layer_norm_eps": (1e-12,) * 4,

@@ -17,9 +17,8 @@ from model.batch import Batch, counts_of
 from model.devices.device import seed_dropout
 from model.devices.processes import ALONE, Ranks
 from model.electra import ElectraPretrainer
-from model.optim import make_optimizers
+from model.optim import make_optimizer
 from model.plan import stage_at
-from model.step import Step
 from tests.model import formulas
 from tests.model.conftest import OBJECTIVES, VOCAB_SIZE, random_batch, train_step
 
@@ -53,9 +52,7 @@ def step_of(
     number: int = STEP,
     ranks: Ranks = ALONE,
 ) -> Tensor:
-    optimizers, place = make_optimizers(model, model.config), Step(number, 0)
-    _, norm = train_step(model, optimizers, batches, model.config, place, ranks)
-    return norm
+    return train_step(model, make_optimizer(model, model.config), batches, number, ranks)[1]
 
 
 def cut(batch: Batch, sizes: Sequence[int]) -> list[Batch]:
@@ -96,7 +93,7 @@ class KnownTotal(Ranks):
         return self.total
 
 
-@pytest.mark.parametrize("objective", ["electra", "electra-15", "electric"])
+@pytest.mark.parametrize("objective", ["electra", "electra-15"])
 def test_the_mean_of_all_processes_gradients_is_the_whole_batch_s(objective: str):
     """Which is what DDP makes of them."""
     model = model_of(objective)
@@ -112,48 +109,6 @@ def test_the_mean_of_all_processes_gradients_is_the_whole_batch_s(objective: str
         for name, gradient in gradients_of(part).items():
             sums[name] = sums.get(name, 0) + gradient / 3
     assert_equal(sums, expected)
-
-
-# --- the update -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("objective", ["electra", "replace-mlm", "electric"])
-def test_decoupled_updates_of_networks_that_share_nothing_are_joint_ones(objective: str):
-    batches = cut(random_batch(model_of(objective), rows=8, padded=True), [5, 3])
-    ends, losses = [], []
-    for updates in ("joint", "decoupled"):
-        model = model_of(objective, weight_sharing="none", updates=updates)
-        outputs, norm = train_step(
-            model, make_optimizers(model, model.config), batches, model.config, Step(STEP, 0)
-        )
-        ends.append(dict(model.named_parameters()) | {"norm": norm})
-        losses.append([out.terms for out in outputs])
-        for out in outputs:
-            assert out.samples.predicted is not None
-    for name, joint in ends[0].items():
-        torch.testing.assert_close(ends[1][name], joint, rtol=1e-5, atol=1e-7)
-    for joint, decoupled in zip(*losses, strict=True):
-        assert joint.keys() == decoupled.keys()
-        for name in joint:
-            assert decoupled[name].total.item() == pytest.approx(joint[name].total.item(), rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("objective", "sharing"), [("electra", "embeddings"), ("electra", "gdes"), ("electric", "none")]
-)
-def test_decoupled_the_discriminator_sees_what_the_generator_made_before_its_update(
-    objective: str, sharing: str
-):
-    options = {"updates": "decoupled", "weight_sharing": sharing, "learning_rate": 0.5}
-    model = model_of(objective, **options)
-    batch = random_batch(model)
-    before = model(model.mask(batch), "generator").samples.ids
-    outputs, _ = train_step(
-        model, make_optimizers(model, model.config), [batch], model.config, Step(STEP, 0)
-    )
-    assert torch.equal(outputs[0].samples.ids, before)
-    after = model(model.mask(batch), "generator").samples.ids
-    assert not torch.equal(after, before)  # with this rate the update changes everything
 
 
 # --- randomness -----------------------------------------------------------------------------------
@@ -208,7 +163,7 @@ class DtypesOf(TorchDispatchMode):
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_in_bf16_losses_and_samples_are_computed_in_fp32_and_weights_stay_fp32(objective: str):
     model = model_of(objective, precision="bf16")
-    optimizers = make_optimizers(model, model.config)
+    optimizer = make_optimizer(model, model.config)
     products: list[torch.dtype] = []
     for module in model.modules():
         if isinstance(module, torch.nn.Linear):
@@ -216,12 +171,12 @@ def test_in_bf16_losses_and_samples_are_computed_in_fp32_and_weights_stay_fp32(o
     number = 9 if objective == "electra-two-stage" else STEP
     with DtypesOf() as dtypes:
         batch = random_batch(model, padded=True)
-        outputs, norm = train_step(model, optimizers, [batch], model.config, Step(number, 0))
+        outputs, norm = train_step(model, optimizer, [batch], number)
     assert set(products) == {torch.bfloat16}  # so it is really on
     expected = {"_softmax"} if objective == "mlm" else {"_softmax", "searchsorted", "cumsum"}
     assert expected <= dtypes.found.keys()
     assert set().union(*dtypes.found.values()) <= {torch.float32, torch.float64}
-    states = [state for optimizer in optimizers for state in optimizer.state.values()]
+    states = list(optimizer.state.values())
     for tensor in (
         *(term.total for term in outputs[0].terms.values()),
         *tensors_of(outputs[0]),
@@ -240,9 +195,7 @@ def test_a_batch_with_nothing_to_choose_has_a_finite_gradient():
     model = model_of("electra")
     batch = random_batch(model, rows=2)
     batch.input_ids[:, 1:-1] = 3  # nothing but [SEP]
-    outputs, norm = train_step(
-        model, make_optimizers(model, model.config), [batch], model.config, Step(STEP, 0)
-    )
+    outputs, norm = train_step(model, make_optimizer(model, model.config), [batch], STEP)
     assert outputs[0].masked.weights.sum() == 0
     assert torch.equal(outputs[0].corrupted.ids, batch.input_ids)
     assert outputs[0].terms["generator"].mean(outputs[0].counts).item() == 0

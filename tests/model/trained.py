@@ -15,7 +15,6 @@ from model.checkpoint import MODEL, OPTIMIZER, checkpoints
 TIMINGS = frozenset(
     {"seconds", "tokens_per_second", "positions_per_second", "mfu", "data_wait_fraction"}
 )
-_OWN = {*TIMINGS, "text"}  # what an alarm says has rounded figures
 
 
 def records_of(folder: Path) -> list[dict[str, Any]]:
@@ -61,7 +60,7 @@ class Trained:
         assert len(self.records) == len(wanted.records)
         for record, other in zip(self.records, wanted.records, strict=True):
             assert record.keys() == other.keys()
-            for name in record.keys() - _OWN:
+            for name in record.keys() - TIMINGS:
                 # a rank statistic: near ties change places
                 is_rank = name == "rtd_auc"
                 least = figures if absolute is None else absolute

@@ -18,13 +18,13 @@ from electrify.system.machine import git_commit, keep_freed_memory
 from electrify.system.outcome import UserError, first_line
 from electrify.system.progress import log
 from model.batch import Batch, Noise, SpecialTokens
+from model.compiled import WARM_UPS, FastStep
 from model.data import noise_key
 from model.devices.device import describe, precision_of, resolve_device, synchronize
 from model.electra import ElectraPretrainer
-from model.masking import num_slots
 from model.metrics import MetricsWindow
-from model.optim import make_optimizers
-from model.step import WARM_UPS, FastStep, Step
+from model.optim import make_optimizer
+from model.pretrain import Update
 from tools.throughput.report import Report, Row
 
 OURS = "electrify"  # as `electrify pretrain` runs on the device
@@ -128,7 +128,7 @@ def zipf_pool(
         ids[(column == middles) | (column == length - 1)] = special.sep
         ids_of.append(torch.from_numpy(ids))
         types_of.append(torch.from_numpy((column > middles).astype(np.int64)))
-    return Pool(ids_of, types_of, num_slots(config, length), vocab_size, special)
+    return Pool(ids_of, types_of, config.num_masked(length), vocab_size, special)
 
 
 @dataclass
@@ -175,12 +175,12 @@ def make_ours(
 ) -> System:
     """Steps as a run takes them, in `num_parts` micro-batches."""
     model = make_model(config, pool).to(device)
-    optimizers = make_optimizers(model, config)
-    fast_step = FastStep(model, optimizers, config, device, MetricsWindow(["Zipf"], device))
+    optimizer, window = make_optimizer(model, config), MetricsWindow(["Zipf"], device)
+    fast_step = FastStep(Update(model, optimizer, config, window, _SEED), device)
 
     def step(number: int) -> None:
         batches = pool.micro_batches(number, device, num_parts)
-        fast_step(batches, Step(number, _SEED))
+        fast_step(batches, number)
 
     return System(step, device, fast_step)
 

@@ -1,11 +1,12 @@
-"""A run of two processes is the run of one."""
+"""A run of two processes is the run of one, where their draws are equal."""
 
 import json
 import os
 import pickle
-import shutil
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -16,11 +17,11 @@ import torch
 from electrify.config.pretrain import Objective
 from electrify.config.run import RunConfig
 from electrify.stage.folder import read_manifest
+from electrify.system.outcome import UserError
 from model.checkpoint import checkpoints
 from model.devices import processes as processes_module
 from model.devices.device import resolve_device
-from model.devices.launch import launch
-from model.devices.processes import Ranks, bare, wrap
+from model.devices.processes import Ranks, bare, launch, num_launched, wrap
 from model.pretrain import Trainer, pretrain
 from tests.model import ranks_program
 from tests.model.conftest import (
@@ -44,10 +45,8 @@ SHORT = NO_DROPOUT | {
 }
 CASES: dict[str, dict[str, object]] = {
     "electra": {"num_steps": 20, "micro_batch_size": 2},
-    # embeddings of two optimisers
-    "decoupled": {"updates": "decoupled", "optimizer": "bias-corrected"},
     "two-stage": VARIANTS["electra-two-stage"],
-    "one body": VARIANTS["all"],  # layers run twice in a pass
+    "gdes": {"weight_sharing": "gdes", "optimizer": "bias-corrected"},
 }
 
 
@@ -89,15 +88,21 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Launched:
     return Launched(folder, configs, stopped, found)
 
 
+def train_alone(config: RunConfig, folder: Path) -> Trained:
+    folder.mkdir(parents=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("model.data.Noise", ranks_program.EqualDraws)
+        Trainer(config).run(folder)
+    return Trained.read(folder)
+
+
 @pytest.fixture(scope="module")
 def alone(launched: Launched) -> dict[str, Trained]:
     """The same runs, by this process."""
     trained = {}
     for name, config in launched.configs.items():
         folder = launched.folder / "alone" / name
-        folder.mkdir(parents=True)
-        Trainer(config).run(folder)
-        trained[name] = Trained.read(folder)
+        trained[name] = train_alone(config, folder)
     return trained
 
 
@@ -109,13 +114,6 @@ def test_several_processes_train_as_one(launched, alone, name: str):
     together = Trained.read(launched.folder / "together" / name)
     together.check_equal(alone[name], absolute=2e-6)
     assert together.tensors.keys() == alone[name].tensors.keys()
-
-
-def test_one_process_goes_on_where_two_stopped(launched, alone, tmp_path):
-    saved = launched.folder / "together" / "two-stage" / f"checkpoint-{SAVED}"
-    shutil.copytree(saved, tmp_path / saved.name)
-    Trainer(launched.configs["two-stage"]).run(tmp_path)
-    Trained.read(tmp_path).check_equal(alone["two-stage"].after(SAVED))
 
 
 # --- what processes agree on ----------------------------------------------------------------------
@@ -136,9 +134,8 @@ def test_a_signal_to_one_stops_all_after_one_save_and_the_same_again_finishes(
         assert found["stopped"] == ["saved step 6 of 20", "finished", "finished"]
     assert read_manifest(folder)["counts"]["num_processes"] == 2
     assert [path.name for path in checkpoints(folder)] == ["checkpoint-16", "checkpoint-20"]
-    tmp_path.joinpath("alone").mkdir()
-    Trainer(config).run(tmp_path / "alone")
-    Trained.read(folder).check_equal(Trained.read(tmp_path / "alone"), absolute=2e-6)
+    alone = train_alone(config, tmp_path / "alone")
+    Trained.read(folder).check_equal(alone, absolute=2e-6)
     monkeypatch.setattr("model.pretrain.launch", None)
     pretrain(config)
 
@@ -225,3 +222,91 @@ def test_validation_counts_every_sequence_once(tmp_path, num_ranks: int):
     wanted = data.batch(0, data.num_sequences).input_ids
     assert sorted(torch.cat(counted).tolist()) == sorted(wanted.tolist())
     assert len(passes) == 1
+
+
+# --- processes that the command starts itself -----------------------------------------------------
+
+
+def test_a_run_that_has_yet_to_be_trained_starts_its_processes(tmp_path, monkeypatch):
+    started: list[object] = []
+    monkeypatch.setattr("model.pretrain.launch", lambda *given: started.append(given))
+    config = make_run(tmp_path, num_devices=2)
+    pretrain(config)
+    assert started == [(pretrain, 2, config, False)]
+
+
+def stop_parent(step_file: str) -> None:
+    """Work that says it has begun, and waits for a signal as a training does."""
+    from electrify.system.progress import Stopped, stop_on_signal
+
+    with stop_on_signal("saving first") as stop:
+        Path(f"{step_file}-{os.environ['RANK']}").touch()
+        while not stop:
+            time.sleep(0.05)
+        Path(f"{step_file}-{os.environ['RANK']}-saved").touch()
+        raise Stopped("saved", stop.signal)
+
+
+PROGRAM = """
+import sys
+from electrify.system.outcome import status_of
+from tests.model.devices.test_processes import stop_parent
+
+if __name__ == "__main__":
+    sys.exit(status_of(lambda: launch(stop_parent, 2, sys.argv[1])))
+"""
+
+
+@pytest.mark.slow
+def test_a_signal_to_the_command_lets_every_process_save(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    path = {"PYTHONPATH": str(Path.cwd())}
+    process = subprocess.Popen(
+        [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "at")],
+        env=os.environ | path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    begun = [tmp_path / "at-0", tmp_path / "at-1"]
+    while not all(map(Path.exists, begun)):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 143, errors
+    assert {path.name for path in tmp_path.glob("at-*-saved")} == {"at-0-saved", "at-1-saved"}
+
+
+def fail_in_second() -> None:
+    if os.environ["RANK"] == "1":
+        raise UserError("a shard is gone")
+    time.sleep(600)
+
+
+@pytest.mark.slow
+def test_the_error_of_one_ends_all(capfd):
+    with pytest.raises(UserError, match="process 1 of 2 failed"):
+        launch(fail_in_second, 2)
+    assert "error: a shard is gone" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("num_gpus", "options", "number"),
+    [
+        (4, {"batch_size": 8}, 4),
+        (3, {"batch_size": 8}, 2),
+        (8, {"batch_size": 12, "curriculum": ({"steps_fraction": 0.5, "batch_size": 8},)}, 4),
+        (2, {"batch_size": 12, "micro_batch_size": 4}, 1),  # each has 6
+        (8, {"batch_size": 8, "num_devices": 1}, 1),
+        (1, {"batch_size": 8}, 1),
+    ],
+)
+def test_by_default_all_gpus_train_that_can_share_a_batch(
+    tmp_path, monkeypatch, num_gpus: int, options: dict[str, object], number: int
+):
+    monkeypatch.setattr("model.devices.processes.resolve_device", lambda name: torch.device("cuda"))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: num_gpus)
+    config = with_padding(tmp_path, **options).pretrain
+    assert num_launched(config) == number
+    monkeypatch.setenv("LOCAL_RANK", "0")  # torchrun started this one
+    assert num_launched(config) == 1

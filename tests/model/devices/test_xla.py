@@ -74,10 +74,9 @@ SHORT = (
 )
 # each has operators that no other one has
 CASES: dict[str, dict[str, object]] = {
-    "adversarial": {"objective": "electra-adversarial", "masking": "bernoulli"},
+    "adversarial": {"objective": "electra-adversarial", "attention": "document"},
     "all-tokens-mlm": {"objective": "all-tokens-mlm", "optimizer": "bias-corrected"},
-    "electric": {"objective": "electric", "attention": "document"},
-    "decoupled": {"updates": "decoupled", "weight_sharing": "gdes", "disallow_correct": True},
+    "gdes": {"weight_sharing": "gdes", "disallow_correct": True},
     "two-stage": VARIANTS["electra-two-stage"],
     "unigram": {"objective": "electra-15", "generator": "unigram"},
     "replace-mlm": {"objective": "replace-mlm"},

@@ -11,13 +11,14 @@ from huggingface_hub import ModelCard
 from transformers import AutoTokenizer, ElectraForMaskedLM, ElectraForPreTraining
 
 from electrify.config.evaluate import EvaluateConfig
+from electrify.config.load import load_config
 from electrify.config.run import ExportConfig, RunConfig
 from electrify.stage.folder import Stage, input_digest, read_manifest
 from electrify.stage.plan import evaluate_stage
 from electrify.stage.run import run_stage
 from model.export import export
 from model.pretrain import pretrain
-from model.weights.card import add_sections
+from model.weights.card import add_sections, base_model
 from tests.model.conftest import PIECES, make_run
 
 DOMAIN = [*PIECES, "서울에", "##시에", "산"]
@@ -48,18 +49,24 @@ def cleaned_run(folder: Path, pieces: Sequence[str] = PIECES, **options: object)
     return config
 
 
+def with_licence(config: RunConfig, licence: str) -> RunConfig:
+    return config.model_copy(update={"export": ExportConfig(licence=licence)})
+
+
 def cards(config: RunConfig) -> dict[str, str]:
     folder = Path(config.output_dir) / "export"
     return {path.parent.name: path.read_text() for path in folder.glob("*/README.md")}
 
 
-OBJECTIVES = {"electric": "noise-contrastive", "all-tokens-mlm": "prediction of every token"}
+OBJECTIVES = {"uniform": "replaced token detection", "all-tokens-mlm": "prediction of every token"}
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_cards_say_what_was_trained_on_what(tmp_path, objective):
     words = OBJECTIVES[objective]
-    config = cleaned_run(tmp_path / "run", objective=objective)
+    options = {"generator": objective} if objective == "uniform" else {"objective": objective}
+    config = cleaned_run(tmp_path / "run", **options)
+    config = with_licence(config, "cc-by-sa-4.0")
     pretrain(config)
     export(config)
     texts = cards(config)
@@ -73,7 +80,7 @@ def test_cards_say_what_was_trained_on_what(tmp_path, objective):
         assert f"6 steps of 4 sequences, {summary['tokens']:,} tokens" in text
         assert "- Trained on sequences of at most 32 tokens. Positions 32 to 39 were" in text
         assert "| ko | wikipedia | 12,345 | 10,000 |" in text
-        assert "| text, 10,004 documents | CC BY-SA 4.0 |" in text
+        assert "| CC BY-SA 4.0 | 10,004 |" in text
         assert ModelCard(text).data.to_dict() == {
             "language": ["ko"],
             "library_name": "transformers",
@@ -88,8 +95,22 @@ def test_cards_say_what_was_trained_on_what(tmp_path, objective):
         assert max(map(len, digits)) <= 4
         assert "| near_duplicate | 2,001 |\n| too_short | 345 |" in text
         assert "## Scores" not in text
-    assert ("not exported" in texts["discriminator"]) == (objective == "electric")
+    assert ("none that is trained" in texts["discriminator"]) == (objective == "uniform")
     assert "`ElectraForPreTraining`" in texts["discriminator"]
+
+
+def test_the_base_model_is_one_of_the_hub():
+    for name in ("klue/roberta-small", "bert-base"):
+        assert base_model(name) == name
+    for folder in ("model/shipped/ko-modern/discriminator", "configs", "/a/run", None):
+        assert base_model(folder) is None
+
+
+def test_the_shipped_encoder_recommends_the_recipe_of_its_config():
+    path = Path("model/shipped/ko-modern/discriminator/finetuning.json")
+    recipe = json.loads(path.read_text(encoding="utf-8"))
+    assert recipe == load_config("configs/ko-modern.toml").evaluate.recommended
+    assert recipe["recipe"] == "electra"
 
 
 def test_a_run_with_the_shards_of_another_has_cards_without_the_text(tmp_path):
@@ -127,7 +148,7 @@ def test_scores_come_into_the_cards_of_the_export_that_has_them(tmp_path):
     (tmp_path / "run" / "evaluate" / "manifest.json").write_text(json.dumps(evaluation))
     add_sections(config, sections)
     # the config may have been edited since
-    later = {"num_steps": 99, "objective": "electric", "sequence_length": 16}
+    later = {"num_steps": 99, "objective": "mlm", "sequence_length": 16}
     later = {"pretrain": config.pretrain.model_copy(update=later)}
     add_sections(config.model_copy(update=later | {"export": ExportConfig(dtype="float16")}), {})
     assert cards(config) == before
@@ -174,9 +195,10 @@ def test_an_export_is_adapted_to_a_domain_with_more_pieces(tmp_path):
     assert "서울에" in tokenizer.tokenize("봄 서울에")
     for text in cards(second).values():
         assert "| Trained on from | `first/export` |" in text
-        assert "| `first/export`, trained on from | cc-by-sa-4.0 |" in text
         metadata = ModelCard(text).data
-        assert (metadata.license, metadata.base_model) == ("cc-by-sa-4.0", None)
+        assert (metadata.license, metadata.license_name) == ("other", "unknown")
+        assert "Nobody has said under which licence" in text
+        assert metadata.base_model is None
     assert "pretrain.initial_model" in read_manifest(tmp_path / "second" / "pretrain")["inputs"]
 
 

@@ -3,9 +3,10 @@
 What a recorded step does, and that it waits for nothing, is in tests/cuda.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import partialmethod
 from typing import Any
 
 import pytest
@@ -14,26 +15,20 @@ import torch.distributed as dist
 from torch._dynamo.backends.distributed import DDPOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
-from model import step as step_module
 from model.batch import Batch, Masked
+from model.compiled import WARM_UPS, FastStep, should_compile, should_record
 from model.devices.processes import ALONE, Ranks
 from model.electra import ElectraPretrainer
+from model.flops import fitting_micro_batch, memory_bytes
 from model.metrics import MetricsWindow
-from model.optim import make_optimizers
-from model.step import (
-    WARM_UPS,
-    FastStep,
-    Step,
-    Update,
-    compiled,
-    should_compile,
-    should_record,
-)
+from model.optim import make_optimizer
+from model.pretrain import Update
 from tests.model.conftest import (
     MODERN,
     NO_DROPOUT,
     OBJECTIVES,
     everything,
+    preset,
     random_batch,
     random_model,
     tiny,
@@ -52,15 +47,15 @@ class Twins:
         options = DROPOUT | {"num_hidden_layers": 1} | options
         self.plain, self.fast = (random_model(**options) for _ in range(2))
         self.config = self.plain.config
-        self.optimizers = [make_optimizers(model, self.config) for model in (self.plain, self.fast)]
+        self.optimizers = [make_optimizer(model, self.config) for model in (self.plain, self.fast)]
         self.windows = [MetricsWindow(["ko"]), MetricsWindow(["ko"])]
-        self.step = FastStep(self.fast, self.optimizers[1], self.config, CPU, self.windows[1])
+        update = Update(self.fast, self.optimizers[1], self.config, self.windows[1], seed=5)
+        self.step = FastStep(update, CPU)
 
     def run(self, number: int, batches: Sequence[Batch]) -> None:
-        place = Step(number, seed=5)
-        outputs, norm = train_step(self.plain, self.optimizers[0], batches, self.config, place)
+        outputs, norm = train_step(self.plain, self.optimizers[0], batches, number, seed=5)
         self.windows[0].add(outputs)
-        _, fast_norm = self.step(batches, place)
+        _, fast_norm = self.step(batches, number)
         self.norms = norm.item(), fast_norm.item()
 
     def assert_equal(self, tolerance: float = 0.0) -> None:
@@ -87,7 +82,7 @@ class BrokenRecorder:
 
 
 def test_what_cannot_be_recorded_goes_on_without_and_with_on_is_an_error(caplog):
-    twins = Twins(updates="decoupled")
+    twins = Twins()
     twins.step._recorder = BrokenRecorder()  # type: ignore[assignment]
     for number in range(WARM_UPS + 2):
         twins.run(number, [batch_of(twins.plain, number)])
@@ -111,7 +106,7 @@ def compiles(monkeypatch) -> Iterator[Callable[[str], Counters]]:
     import torch._dynamo
 
     def choose(backend: str) -> Counters:
-        monkeypatch.setattr(step_module, "compiled", partial(compiled, backend=backend))
+        monkeypatch.setattr(Update, "compiled", partialmethod(Update.compiled, backend=backend))
         return torch._dynamo.utils.counters
 
     torch._dynamo.reset()
@@ -181,12 +176,13 @@ def test_with_several_processes_the_compiled_network_is_cut_where_buckets_of_gra
         bare = random_model(num_hidden_layers=1, **NO_DROPOUT)
         model = DistributedDataParallel(bare, gradient_as_bucket_view=True)
         model.bucket_bytes_cap = 8000
-        update = Update(model, make_optimizers(model, bare.config), bare.config)
-        update = step_module.compiled(update) if is_fast else update
+        optimizer, window = make_optimizer(bare, bare.config), MetricsWindow(["ko"])
+        update = Update(model, optimizer, bare.config, window, seed=0)
+        update = update.compiled() if is_fast else update
         for number in (1, 2):
             batches = [batch_of(bare, number, padded=True)]
-            update.prepare(Step(number, 0))
-            update(batches, ["joint"])
+            update.prepare(number)
+            update(batches, "joint")
         weights.append(list(bare.parameters()))
     assert len(cuts) == 1  # compiled once
     assert cuts[0] > 3
@@ -201,7 +197,7 @@ def break_after(monkeypatch, after: int) -> None:
     """The compiled network fails in a forward pass, those before it being done."""
     calls: list[int] = []
 
-    def compiled(update: Update) -> Update:
+    def compiled(update: Update, backend: str = "inductor") -> Update:
         model = update.model
 
         def call(*arguments: Any) -> Any:
@@ -213,15 +209,15 @@ def break_after(monkeypatch, after: int) -> None:
         model._compiled_call_impl = call
         return update
 
-    monkeypatch.setattr(step_module, "compiled", compiled)
+    monkeypatch.setattr(Update, "compiled", compiled)
 
 
 def test_what_cannot_be_compiled_goes_on_from_the_same_state(monkeypatch, caplog):
     """Though the generator's pass was done before the discriminator's failed."""
     break_after(monkeypatch, 1)
-    twins = Twins(compile="auto", updates="decoupled", optimizer="bias-corrected")
+    twins = Twins(compile="auto", optimizer="bias-corrected")
     twins.step.is_compiled = True
-    step_module.compiled(twins.step._update)
+    twins.step._update.compiled()
     for number in range(1, 6):
         twins.run(number, [batch_of(twins.plain, number)])
         twins.assert_equal()
@@ -252,23 +248,22 @@ def limit_memory(model: ElectraPretrainer, max_rows: int) -> None:
     model.forward = limited  # type: ignore[method-assign]
 
 
-def test_where_memory_runs_out_a_step_has_smaller_passes(caplog):
-    twins = Twins(**NO_DROPOUT)
-    limit_memory(twins.fast, 2)
-    for number in range(6):
-        twins.run(number, [batch_of(twins.plain, number, padded=True, rows=8)])
-        twins.assert_equal(1e-5)
-    told = [of.getMessage() for of in caplog.records if "out of memory" in of.getMessage()]
-    assert len(told) == 2
-    assert "passes of 8 sequences" in told[0]
-    assert "passes of 4 sequences" in told[1]
-
-
-def test_a_step_that_cannot_have_smaller_passes_says_what_to_set():
+@pytest.mark.parametrize(("rows", "words"), [(6, "micro_batch_size = 3,"), (1, "one sequence")])
+def test_where_memory_ends_the_error_names_micro_batches(rows: int, words: str):
     twins = Twins(**NO_DROPOUT)
     limit_memory(twins.fast, 0)
-    with pytest.raises(ValueError, match=r"passes of 3 sequences: set pretrain.micro_batch_size"):
-        twins.run(0, [batch_of(twins.plain, 0, rows=6)])
+    with pytest.raises(ValueError, match=f"out of memory with .*{words}"):
+        twins.run(0, [batch_of(twins.plain, 0, rows=rows)])
+
+
+def test_micro_batches_that_fit_are_the_largest_divisor_that_needs_less_memory():
+    config = preset("base", precision="bf16")
+    needed = [memory_bytes(config, 30_000, rows * 512) for rows in range(129)]
+    for rows in (32, 24, 1):
+        fitting = fitting_micro_batch(config, 30_000, 96, 512, needed[rows] / 0.9 * 1.0001)
+        assert fitting == rows
+    assert fitting_micro_batch(config, 30_000, 96, 512, math.inf) == 48
+    assert fitting_micro_batch(config, 30_000, 7, 512, math.inf) == 1
 
 
 # --- which runs -----------------------------------------------------------------------------------

@@ -1,0 +1,264 @@
+"""A run's steps as fast as its device and options allow: compiled, and recorded as one CUDA graph.
+
+What a step computes is `model.pretrain.Update`.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Protocol, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from electrify.config.pretrain import PretrainConfig
+from electrify.system.outcome import UserError
+from electrify.system.progress import log, warn
+from model.batch import Batch, Outputs, map_tensors
+from model.devices.device import precision_of
+from model.devices.processes import Ranks
+from model.flops import fitting_micro_batch
+from model.metrics import MetricsWindow
+from model.plan import Stage, stage_at
+
+Result = tuple[list[Outputs], Tensor]  # of each forward pass; the norm of all gradients
+WARM_UPS = 3  # steps of a form before it is recorded: real ones, so no weight has to go back
+
+
+class Update(Protocol):
+    """One update of a network, as it is written."""
+
+    @property
+    def config(self) -> PretrainConfig: ...
+    @property
+    def window(self) -> MetricsWindow: ...
+    @property
+    def ranks(self) -> Ranks: ...
+    @property
+    def vocab_size(self) -> int: ...
+    def prepare(self, step: int) -> None: ...
+    def rehearse(self, batches: Sequence[Batch], stage: Stage) -> None: ...
+    def __call__(self, batches: Sequence[Batch], stage: Stage) -> Result: ...
+    def compiled(self, backend: str = "inductor") -> Self: ...
+    def uncompiled(self) -> Self: ...
+
+
+def should_compile(config: PretrainConfig, device: torch.device) -> bool:
+    """Whether a run's steps are compiled; "auto": on CUDA.
+
+    On the CPU it pays in long runs with bf16, where other operators take most of a step, and needs
+    a C++ compiler. XLA compiles whatever it runs by itself.
+    """
+    return config.compile == "on" or (config.compile == "auto" and device.type == "cuda")
+
+
+def should_record(config: PretrainConfig, device: torch.device, ranks: Ranks) -> bool:
+    """Whether a run's steps become CUDA graphs; "auto": on CUDA, in one process.
+
+    Several processes exchange gradients and counts inside a step, which nobody has recorded yet.
+    """
+    possible = device.type == "cuda" and ranks.num_ranks == 1
+    if config.cuda_graph == "on" and not possible:
+        raise UserError(
+            f'pretrain.cuda_graph = "on" with {ranks.num_ranks} process(es) on {device.type}: it '
+            'needs CUDA and one process; set it to "auto"'
+        )
+    return config.cuda_graph != "off" and possible
+
+
+class FastStep:
+    """The updates of one run; a call does one.
+
+    Steps of one form, the same shapes and stage, share compiled code and a recording; the next form
+    (a phase of the curriculum, the second of two stages) makes its own and drops these. What cannot
+    be compiled or recorded runs without, and one line of the log says why; with "on" in place of
+    "auto" that is a `UserError`.
+
+    Outputs and norm of a recorded step lie where those of the next one will: read them before it.
+    """
+
+    def __init__(self, update: Update, device: torch.device) -> None:
+        self._update, self._config, self._device = update, update.config, device
+        self.is_compiled = should_compile(self._config, device)
+        if self.is_compiled:
+            self._update = update.compiled()
+        is_recorded = should_record(self._config, device, update.ranks)
+        self._recorder = CudaRecorder(device) if is_recorded else None
+        self._failures: list[str] = []  # as the log has them
+        self._form: tuple[object, ...] = ()
+        self._num_done = 0  # steps of this form
+        self._inputs: list[Batch] = []  # what a recording reads
+        self._replay: Callable[[], None] | None = None
+        self._result: Result | None = None  # of the recording
+
+    @property
+    def is_recorded(self) -> bool:
+        return self._recorder is not None
+
+    def __call__(self, batches: Sequence[Batch], step: int) -> Result:
+        """The update that follows `step` finished ones, from batches on the device.
+
+        `UserError` where the memory of the device is too small.
+        """
+        try:
+            return self._call(batches, step)
+        except torch.OutOfMemoryError as error:
+            rows, length = batches[0].input_ids.shape
+            raise UserError(self._advice(rows, length, _reason(error))) from None
+
+    def _call(self, batches: Sequence[Batch], step: int) -> Result:
+        stage = stage_at(self._config, step)
+        shapes = ((batch.input_ids.shape, batch.packed, batch.mask_fraction) for batch in batches)
+        form = (stage, *shapes)
+        if form != self._form:
+            self._begin(form, batches)
+        if self._recorder is not None:
+            batches = self._copied(batches)
+        if self.is_compiled and self._num_done == 0:
+            self._compile(batches, stage)
+        work = partial(self._update, batches, stage)
+        if self._recorder is not None and self._num_done == WARM_UPS:
+            self._record(self._recorder, work)
+        self._update.prepare(step)
+        if self._replay is not None:
+            self._replay()
+        else:
+            with self._warming():
+                self._result = work()
+        assert self._result is not None
+        self._update.window.keep(self._result[0])
+        self._num_done += 1
+        return self._result
+
+    def _advice(self, rows: int, length: int, reason: str) -> str:
+        if rows == 1:
+            return f"out of memory with one sequence of {length} tokens ({reason}): take less"
+        on_cuda = self._device.type == "cuda"
+        memory = torch.cuda.mem_get_info(self._device)[1] if on_cuda else math.inf
+        micro = fitting_micro_batch(self._config, self._update.vocab_size, rows, length, memory)
+        return (
+            f"out of memory with micro-batches of {rows} sequences of {length} tokens ({reason}): "
+            f"set pretrain.micro_batch_size = {micro}, which changes no gradient"
+        )
+
+    def how(self) -> str:
+        """`bf16, compiled, a CUDA graph`: what has been chosen so far, and what failed."""
+        chosen = [
+            precision_of(self._config, self._device),
+            "compiled" if self.is_compiled else "as written",
+            "a CUDA graph" if self.is_recorded else "",
+            *self._failures,
+        ]
+        return ", ".join(filter(None, chosen))
+
+    def uncompiled(self) -> AbstractContextManager[object]:
+        """Around passes of other forms, such as validation's, that would not pay for compiling."""
+        return torch.compiler.set_stance("force_eager") if self.is_compiled else nullcontext()
+
+    def _begin(self, form: tuple[object, ...], batches: Sequence[Batch]) -> None:
+        self._form, self._num_done, self._replay, self._result = form, 0, None, None
+        if self._recorder is not None:
+            self._inputs = [map_tensors(batch, _contiguous_copy) for batch in batches]
+        rows, length = batches[0].input_ids.shape
+        log(f"steps of {len(batches)} x {rows} x {length} tokens: {self.how()}")
+
+    def _copied(self, batches: Sequence[Batch]) -> Sequence[Batch]:
+        """The batches in the memory that a recording reads."""
+        for batch, inputs in zip(batches, self._inputs, strict=True):
+            for tensor, target in zip(batch.tensors(), inputs.tensors(), strict=True):
+                target.copy_(tensor, non_blocking=True)
+        return self._inputs
+
+    def _warming(self) -> AbstractContextManager[object]:
+        return nullcontext() if self._recorder is None else self._recorder.warming()
+
+    def _compile(self, batches: Sequence[Batch], stage: Stage) -> None:
+        """Compile what an update of this form calls, or fall back before anything has changed.
+
+        It runs all passes once. That changes gradients, which the next update drops, and the state
+        of the random generator, which each step sets.
+        """
+        log("compiling the step, which may take minutes")
+        try:
+            with self._warming():
+                self._update.rehearse(batches, stage)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # whatever a compiler raises; what is not its own comes again
+            self._continue_without("torch.compile", "compile", error)
+            self._update, self.is_compiled = self._update.uncompiled(), False
+
+    def _record(self, recorder: "CudaRecorder", work: Callable[[], Result]) -> None:
+        try:
+            self._replay, self._result = recorder.record(work)
+        except Exception as error:  # of CUDA, of its libraries, of memory that there is not
+            self._continue_without("a CUDA graph", "cuda_graph", error)
+            self._recorder = None
+
+    def _continue_without(self, what: str, option: str, error: Exception) -> None:
+        reason = _reason(error)
+        if getattr(self._config, option) == "on":
+            raise UserError(f'{what} failed ({reason}); set pretrain.{option} to "auto"') from error
+        warn(f"steps run without {what}, which failed: {reason}")
+        self._failures.append(f"without {what}, which failed: {reason}")
+
+
+def _contiguous_copy(tensor: Tensor) -> Tensor:
+    return tensor.clone(memory_format=torch.contiguous_format)
+
+
+def _reason(error: BaseException) -> str:
+    """In one line; of an error while another was handled, as at the end of a broken capture, that
+    one: it is the cause."""
+    error = error.__context__ or error
+    words = " ".join(str(error).split())[:240]
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+Recorded = TypeVar("Recorded")
+
+
+class CudaRecorder:
+    """Records CUDA graphs, on a stream of its own: the default one cannot be recorded.
+
+    Random draws follow torch's generator, which each replay reads and advances: its seed and offset
+    then are those of the draws (CUDAGeneratorImpl.h, "CUDA Graph-safe RNG states").
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def warming(self) -> Iterator[None]:
+        """Do what is inside on the stream of the recording, a few times before it is recorded.
+
+        What is made at first use, such as handles, plans and the nodes that gather gradients,
+        belongs to the stream that it is first used on.
+        """
+        current = torch.cuda.current_stream(self._device)
+        self._stream.wait_stream(current)
+        try:
+            with torch.cuda.stream(self._stream):
+                yield
+        finally:  # where the work fails, too: its caller continues
+            current.wait_stream(self._stream)
+
+    def record(self, work: Callable[[], Recorded]) -> tuple[Callable[[], None], Recorded]:
+        """Call `work` once without doing what it asks of the device; what then does all of that,
+        and the result of `work`, whose tensors each replay fills.
+
+        It is one graph of all kernels and copies, with memory of its own. Every number that the
+        host computes in `work` stays as it was then. Raises what forbids the recording.
+        """
+        torch.cuda.empty_cache()
+        graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self._device)
+        try:
+            # thread_local: a thread that reads data may go on
+            with torch.cuda.graph(graph, None, self._stream, capture_error_mode="thread_local"):
+                result = work()
+        except Exception:
+            torch.cuda.set_stream(current)  # torch leaves the other one where a capture breaks off
+            raise
+        return graph.replay, result

@@ -1,0 +1,89 @@
+"""A finished run to the Hugging Face hub: the networks and the tokenizer as models, the documents
+as a data set, each in a repository of its own with its card."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import HfApi
+
+from electrify.config.run import RunConfig
+from electrify.stage.folder import check_files, input_digest, read_manifest
+from electrify.stage.plan import CARD, NETWORKS, TOKENIZER_FILES, VERBS, output_dir
+from electrify.storage.hub import hub_failure
+from electrify.system.outcome import UserError
+from electrify.system.progress import log
+from model.weights.card import dataset_card, tokenizer_card
+
+# by `--parts`: the stage, the end of the repository's name, and how the names of the files begin
+PARTS = {
+    "encoder": ("export", NETWORKS[0], (f"{NETWORKS[0]}/",)),
+    "generator": ("export", NETWORKS[1], (f"{NETWORKS[1]}/",)),
+    "tokenizer": ("vocab", "tokenizer", TOKENIZER_FILES),
+    "dataset": ("clean", "corpus", ("documents-",)),
+}
+_OUTDATED = ["documents-*.parquet", "*.safetensors"]  # removed, where an earlier upload has them
+
+
+def publish(
+    config: RunConfig,
+    to: str | None,
+    parts: Sequence[str] | None,
+    *,
+    private: bool,
+    licence: str | None,
+    dry_run: bool,
+) -> list[str]:
+    """Upload parts of a run into repositories whose names begin with `to`, by default the run's
+    name; their addresses, with `dry_run` what would be uploaded.
+
+    Every file is compared with its checksum before. Raises `UserError` for a part that the run does
+    not have, documents of unknown licence without `licence`, a public repository where `private` is
+    asked, and where the hub refuses.
+    """
+    api, to = HfApi(), to or config.name
+    uploads, lines = list[tuple[dict[str, Any], list[Path], str]](), list[str]()
+    for part in parts or list(PARTS)[:3]:
+        if part not in PARTS:
+            raise UserError(f"--parts {part}: the parts are {', '.join(PARTS)}")
+        stage, name, beginnings = PARTS[part]
+        folder, card = output_dir(config) / stage, ""
+        input_digest(folder, VERBS[stage])
+        check_files(folder, VERBS[stage])
+        if part == "tokenizer":
+            card = tokenizer_card(config, f"{to}-{NETWORKS[0]}")
+        elif part == "dataset":
+            card = dataset_card(config, licence)
+        # by the manifest: what the user put beside is theirs
+        files = [folder / n for n in read_manifest(folder)["files"] if n.startswith(beginnings)]
+        if files:
+            kind = "dataset" if part == "dataset" else "model"
+            uploads.append(({"repo_id": f"{to}-{name}", "repo_type": kind}, files, card))
+            num_files, size = len(files) + bool(card), sum(file.stat().st_size for file in files)
+            what = f"{num_files} files, {size / 1e6:,.1f} MB"
+            lines.append(f"{part}: {what} to the {kind} {to}-{name}")
+        elif parts:  # else it is of an objective without a generator
+            raise UserError(f"--parts {part}: {folder} has no {name}/; leave it out")
+    if dry_run or not uploads:
+        return lines
+    log("publish: " + "; ".join(lines))
+    addresses = []
+    try:
+        for repository, _, _ in uploads:  # all before the first is sent: one may be refused
+            address = api.create_repo(**repository, private=private or None, exist_ok=True)
+            addresses.append(address)
+            repository["repo_id"] = address.repo_id
+            if private and not api.repo_info(**repository).private:
+                raise UserError("it is there and public, and --private is asked")
+        for (repository, files, card), address in zip(uploads, addresses, strict=True):
+            names, folder = [file.name for file in files], files[0].parent
+            options = repository | {"allow_patterns": names, "delete_patterns": _OUTDATED}
+            api.upload_folder(folder_path=folder, **options)
+            if card:
+                api.upload_file(path_or_fileobj=card.encode(), path_in_repo=CARD, **repository)
+            log(f"publish: {folder.name} is at {address}")
+    except Exception as error:  # of the network, of rights: the hub's client has many sorts
+        reason = str(error) if isinstance(error, UserError) else hub_failure(error)
+        again = "the same command sends what is missing"
+        raise UserError(f"{repository['repo_id']}: {reason}; {again}") from error
+    return [str(address) for address in addresses]
