@@ -6,28 +6,22 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from transformers import (
-    AttentionInterface,
-    AttentionMaskInterface,
     AutoConfig,
     AutoModel,
     AutoTokenizer,
     ElectraForPreTraining,
     ModernBertForTokenClassification,
 )
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
 from transformers.utils import logging
 
 from benchmarks.model_name import commit_of
 from electrify.config.evaluate import Role
-from electrify.stage.folder import digest_of
 from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError, first_line, panics_as_errors
 from electrify.system.progress import warn
@@ -65,16 +59,6 @@ class ModelSource:
     # of `[evaluate]`: what its finetuning.json recommends and the user did not set
     recommended: Mapping[str, Any] = field(default_factory=dict)
     commit: str | None = None  # of a model of the hub: all jobs load this one
-
-    @cached_property
-    def shape(self) -> str:
-        """A digest of all that decides a random initialisation: the config and the tokenizer."""
-        options = self.config.to_dict()
-        for name in ("_name_or_path", "architectures", "dtype", "transformers_version"):
-            options.pop(name, None)
-        backend = getattr(self.tokenizer, "backend_tokenizer", None)  # one in Python has none
-        pieces = self.tokenizer.get_vocab() if backend is None else backend.to_str()
-        return digest_of([options, pieces])
 
     @property
     def max_positions(self) -> int | None:
@@ -243,25 +227,9 @@ def prepare_encoder(
         for module in modules:
             module.p = dropout
     any_encoder: Any = encoder
-    if device.type == "cuda" and any_encoder.config._attn_implementation == "sdpa":
-        any_encoder.set_attn_implementation(SDPA_WITHOUT_WAIT)
     if device.type == "cpu" and precision == "bf16":
         # torch's fused attention takes up to twice as long there, most of it in the backward pass
         any_encoder.set_attn_implementation("eager")
-
-
-def _mask_without_wait(*args: Any, **kwargs: Any) -> Tensor | None:
-    """`transformers`' mask for SDPA, which looks for padding first, so that the host waits for the
-    GPU in each forward pass; with it the mask is made whatever it holds."""
-    if kwargs.get("attention_mask") is not None:
-        kwargs["allow_is_bidirectional_skip"] = False
-    mask: Tensor | None = sdpa_mask(*args, **kwargs)
-    return mask
-
-
-SDPA_WITHOUT_WAIT = "sdpa_without_wait"
-AttentionInterface.register(SDPA_WITHOUT_WAIT, sdpa_attention_forward)
-AttentionMaskInterface.register(SDPA_WITHOUT_WAIT, _mask_without_wait)
 
 
 def freeze(encoder: nn.Module, what: Literal["none", "encoder"] | int) -> None:

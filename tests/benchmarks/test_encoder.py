@@ -11,14 +11,11 @@ from transformers import (
     BertConfig,
     DebertaV2Config,
     DistilBertConfig,
-    ElectraConfig,
     ModernBertConfig,
     RobertaConfig,
 )
 
 from benchmarks.encoder import (
-    SDPA_WITHOUT_WAIT,
-    encode,
     freeze,
     load_encoder,
     num_layers,
@@ -73,7 +70,7 @@ def folder(request, tokenizer, tmp_path):
 
 def test_any_encoder_is_fine_tuned_and_scored(folder, make_config):
     config = make_config(num_epochs=6, layer_lr_decay=1.0, pooling="mean")
-    evaluate(config, str(folder), overwrite=False)
+    evaluate(config, str(folder))
     (made,) = Path(config.output_dir).glob("evaluate-*")
     (result,) = read_results(made / "results.jsonl")
     assert result.degenerate is None
@@ -123,23 +120,3 @@ def test_positions_of_a_roberta_begin_behind_the_padding_id(tokenizer, tmp_path)
         json.dumps(settings | {"model_max_length": 10**30})
     )
     assert open_model(str(tmp_path)).max_positions == 32
-
-
-@pytest.mark.parametrize("kind", ["electra", "modern"])
-@pytest.mark.parametrize("num_padded", [0, 7])
-def test_a_mask_made_without_a_look_at_it_is_that_of_transformers(kind, num_padded):
-    """With local attention, too."""
-    options = {"vocab_size": 60, "hidden_size": 32, "num_attention_heads": 2, "pad_token_id": 0}
-    modern = ModernBertConfig(
-        **options, num_hidden_layers=3, local_attention=8, layer_types=None, intermediate_size=40
-    )
-    config = ElectraConfig(**options, num_hidden_layers=2) if kind == "electra" else modern
-    encoder = AutoModel.from_config(config).eval()
-    mask = torch.ones(2, 24, dtype=torch.long)
-    mask[0, 24 - num_padded :] = 0
-    batch = {"input_ids": torch.arange(48).reshape(2, 24) + 5, "attention_mask": mask}
-    states = []
-    for name in ("sdpa", SDPA_WITHOUT_WAIT):
-        encoder.set_attn_implementation(name)
-        states.append(encode(encoder, batch, ("input_ids", "attention_mask"))[mask.bool()])
-    assert torch.equal(*states)
