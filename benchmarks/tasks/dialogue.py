@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.metrics import weighted
 from benchmarks.metrics.structured import slot_micro_f1
 from benchmarks.tasks.pieces import continuation_prefix
 from benchmarks.tasks.rows import Row, list_field, text_field
@@ -175,11 +174,6 @@ class DialogueStateTracking(Task):
 
     def error(self, line: Line) -> float:
         return 1 - slot_micro_f1([line["gold"]], [line["prediction"]])
-
-    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        return weighted.mean_of(
-            np.array([slot_micro_f1([line["gold"]], [line["prediction"]]) for line in lines])
-        )
 
 
 def _checked_state(state: Any, slots: Sequence[str], place: str) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.metrics import weighted
 from benchmarks.metrics.labels import (
     auprc,
     auprc_absent_as_half,
@@ -96,9 +95,6 @@ class SingleLabel(TextTask):
 
     def label_pairs(self, line: Line) -> list[tuple[str, str]]:
         return [(line["gold"], line["prediction"])]
-
-    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        return weighted.OF_LABELS[self.headline](*self.sides(lines), len(self.labels))
 
 
 class Classification(SingleLabel):
@@ -244,9 +240,6 @@ class MultiLabelClassification(TextTask):
     def error(self, line: Line) -> float:
         return float(len({*line["gold"]} ^ {*line["prediction"]}))
 
-    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        return weighted.OF_LABEL_SETS[self.headline](*self.sides(lines))
-
     def _indicators(self, sets: Sequence[Any]) -> NDArray[np.bool_]:
         matrix = np.zeros((len(sets), len(self.labels)), dtype=np.bool_)
         for row, labels in enumerate(sets):
@@ -299,9 +292,6 @@ class Regression(TextTask):
 
     def error(self, line: Line) -> float:
         return abs(float(line["gold"] - line["prediction"]))
-
-    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        return weighted.OF_VALUES[self.headline](*self.sides(lines))
 
 
 SUBJECT = ("<subj>", "</subj>")
@@ -466,6 +456,3 @@ class RelationExtraction(Classification):
     def headline_sampler(self, lines: Sequence[Line]) -> Sampler:
         (gold, predicted), no_relation = self.sides(lines), self.labels.index(NO_RELATION)
         return lambda positions: micro_f1(gold[positions], predicted[positions], no_relation)
-
-    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        return weighted.micro_f1(*self.sides(lines), self.labels.index(NO_RELATION))

@@ -10,14 +10,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from benchmarks.metrics import labels, structured, tags, weighted
+from benchmarks.metrics import labels, structured, tags
 from benchmarks.tasks.dialogue import DialogueStateTracking
 from benchmarks.tasks.labels import (
     Classification,
     MultipleChoice,
     Regression,
     RelationExtraction,
-    SingleLabel,
 )
 from benchmarks.tasks.own import own_task
 from benchmarks.tasks.spans import Spans
@@ -67,12 +66,6 @@ def _task(name: str, kind: str, hub: Mapping[str, Any], **fields: Any) -> Task:
         raise UserError(
             f"task {name}: {', '.join(both)} is reported, and unlabelled; if it has labels, "
             "write unlabelled = []"
-        )
-    by_name = KINDS[kind].weighted_score is SingleLabel.weighted_score
-    if by_name and task.headline not in weighted.OF_LABELS:
-        raise UserError(
-            f"task {name}: the headline {task.headline} has no form for weighted rows: add one to "
-            "OF_LABELS in benchmarks/metrics/weighted.py"
         )
     return task
 

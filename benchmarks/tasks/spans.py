@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.metrics import reading, weighted
+from benchmarks.metrics import reading
 from benchmarks.tasks.files import questions_of
 from benchmarks.tasks.rows import GoldAnswer, Row, placed_answers, spelt_answers
 from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Sampler, Task
@@ -396,9 +396,6 @@ class Spans(Task):
         normalize = NORMALIZE[self.scorer]
         answers = {normalize(answer) for answer in line["gold"] or [""]}
         return float(normalize(line["prediction"]) not in answers)
-
-    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        return weighted.mean_of(np.array([self.score([line])[self.headline] for line in lines]))
 
 
 class OwnReading(Spans):

@@ -20,7 +20,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from benchmarks.metrics import weighted
 from benchmarks.metrics.tags import (
     OUTSIDE,
     character_tags,
@@ -71,12 +70,6 @@ class Tagging(Task):
 
     def error(self, line: Line) -> float:
         return fmean(gold != predicted for gold, predicted in self.label_pairs(line))
-
-    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        score = self.headline_sampler(lines)
-        return lambda counts: np.array(
-            [score(np.repeat(np.arange(len(row)), row.astype(np.int64))) for row in counts]
-        )
 
     @property
     def tag_names(self) -> Sequence[str]:
@@ -249,12 +242,6 @@ class WordLabels(OwnWordTagging):
         right = np.array([sum(gold == predicted for gold, predicted in row) for row in pairs])
         lengths = np.array([len(row) for row in pairs])
         return lambda positions: float(right[positions].sum() / lengths[positions].sum())
-
-    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        gold, predicted = self.sides(lines)
-        score = weighted.OF_LABELS[self.headline](gold, predicted, len(self.labels))
-        sentences = np.repeat(np.arange(len(lines)), [len(line["gold"]) for line in lines])
-        return lambda counts: score(counts[:, sentences])
 
 
 class CharacterTagging(Tagging):

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.metrics.weighted import Weighted
 from benchmarks.tasks.files import official_rows, read_own
 from benchmarks.tasks.rows import Row, class_name, nested, text_field
 from electrify.system.outcome import UserError
@@ -315,11 +314,6 @@ class Task(ABC):
     def error(self, line: Line) -> float:
         """How wrong a prediction is: 0 if it is right, the higher the worse."""
         return float(line["gold"] != line["prediction"])
-
-    @abstractmethod
-    def weighted_score(self, lines: Sequence[Line]) -> Weighted:
-        """The headline of many samples of the lines, which `metrics.weighted` explains: equal to
-        `score` of the lines repeated."""
 
     def ids_of(self, labels: Iterable[str]) -> Positions:
         """Labels as their positions in the task's."""

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.metrics import weighted
 from benchmarks.metrics.labels import macro_f1
 from benchmarks.metrics.structured import Arcs, las_classes
 from benchmarks.tasks.files import sentence_blocks
@@ -182,10 +181,6 @@ class DependencyParsing(Task):
         """The fraction of words with a wrong head or label."""
         arcs = ([*zip(*line[side].values(), strict=True)] for side in ("gold", "prediction"))
         return fmean(arc != other for arc, other in zip(*arcs, strict=True))
-
-    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        sentences = np.repeat(np.arange(len(lines)), [len(line["gold"]["heads"]) for line in lines])
-        return weighted.las_macro_f1(*self.sides(lines), sentences)
 
     def _chained(self, rows: Sequence[Mapping[str, Any]]) -> Arcs:
         ids: dict[str | None, int] = {label: number for number, label in enumerate(self.labels)}

@@ -104,8 +104,6 @@ def test_labels_of_words_are_scored_by_accuracy(tmp_path, tokenizer):
         ["NOUN"] * 2,
     ]
     assert task.score(lines) == {"accuracy": 3 / 7}
-    counts = np.array([[1.0, 1, 1], [2, 0, 1]])
-    assert task.weighted_score(lines)(counts) == pytest.approx([3 / 7, 3 / 6])
     parts = [part for line in lines for part in parts_of(task, line)]
     assert sum(part.is_right for part in parts) == 3
     assert len(parts) == 7
