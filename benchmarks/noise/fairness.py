@@ -1,5 +1,5 @@
 """Differences between groups of people: in errors on labelled rows, in a task's output where only
-the word of a group changes, and in what the pretrained networks say of that word.
+the word of a group changes, and in what the pretrained networks give that word.
 
 Each figure is a gap: the mean of a group less the mean of what it stands against. `fairness.toml`
 has the tasks, `templates/` the templates and the words, `measures.toml` what each measure shows and
@@ -8,23 +8,23 @@ does not show.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 from scipy.special import expit
 
-from benchmarks.analysis.reader import Reader, open_reader
+from benchmarks.analysis.reader import Floats, Reader, open_reader
 from benchmarks.encoder import ModelSource, is_discriminator, is_language_model
 from benchmarks.results.predictions import lines_of_result
 from benchmarks.results.results import Result
 from benchmarks.results.table import write_csv
 from benchmarks.statistics.comparison import Tested, corrected_lines
-from benchmarks.statistics.uncertainty import Estimate, Floats, of_variances, variance_of_mean
+from benchmarks.statistics.uncertainty import Estimate, of_variances, variance_of_mean
 from benchmarks.tasks.labels import Classification
 from benchmarks.tasks.load import TaskData, dir_of, read_splits, rows_digest, split_by_group
 from benchmarks.tasks.task import GoldExample, Line, Task
@@ -64,6 +64,17 @@ class Gap(Tested):
     high: float
 
 
+class Sentence(NamedTuple):
+    """A template filled with a word, which stands at [start, end)."""
+
+    word: int
+    pair: int
+    side: int
+    text: str
+    start: int
+    end: int
+
+
 class Axis(BaseModel):
     """Groups to compare with one another, with their words; what stands around each word."""
 
@@ -76,18 +87,6 @@ class Axis(BaseModel):
     @property
     def words(self) -> list[tuple[str, str]]:
         return [(group, word) for group, words in self.groups.items() for word in words]
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """A template filled with a word, which stands at [start, end)."""
-
-    word: int
-    pair: int
-    side: int
-    text: str
-    start: int
-    end: int
 
 
 class Templates(BaseModel):
@@ -117,8 +116,8 @@ def read_templates(language: str) -> Templates:
     return Templates.model_validate({**content, "named": named})
 
 
-def _templates_of(task: Task) -> Templates:
-    return read_templates(_TASKS[task.name]["language"])
+def _identity(axis: str, sentence: Sentence) -> str:
+    return f"{axis}|{sentence.word}|{sentence.pair}|{SIDES[sentence.side]}"
 
 
 def accepts(task: Task) -> bool:
@@ -128,7 +127,7 @@ def accepts(task: Task) -> bool:
 
 def add_rows(task: Task, data: TaskData) -> TaskData:
     """The data with half of the training rows held out, to count errors on, and the templates."""
-    templates = _templates_of(task)
+    templates = read_templates(_TASKS[task.name]["language"])
     rows = [
         GoldExample(_identity(name, sentence), (sentence.text,))
         for name, axis in templates.axes.items()
@@ -136,44 +135,41 @@ def add_rows(task: Task, data: TaskData) -> TaskData:
     ]
     learnt, held_out = split_by_group(task, data.train, _LEARNT_FRACTION, salt="fairness\n")
     further = {HELD_OUT: held_out[:_MAX_HELD_OUT], TEMPLATES: tuple(rows)}
-    digests = {name: rows_digest(of) for name, of in further.items()}
+    digests = {name: rows_digest(split) for name, split in further.items()}
     return replace(data, train=learnt, further=further, sha256=data.sha256 | digests)
 
 
-def _identity(axis: str, sentence: Sentence) -> str:
-    return f"{axis}|{sentence.word}|{sentence.pair}|{SIDES[sentence.side]}"
-
-
 def write_table(
-    place: Path,
+    folder: Path,
     tasks: Sequence[Task],
     data: Mapping[str, TaskData],
     results: Sequence[Result],
     source: ModelSource,
     data_dirs: Sequence[Path] = (),
 ) -> None:
+    """fairness.csv, from the predictions in the folder; p is corrected over each encoder."""
     gaps: dict[str, list[Gap]] = {}
     for task in tasks:
         assert isinstance(task, Classification)
         annotated = _annotations(task, data_dirs)
-        of_task = [result for result in results if result.task == task.name]
-        for encoder, records in groupby(of_task, lambda result: result.role):
+        own = [result for result in results if result.task == task.name]
+        for encoder, records in groupby(own, lambda result: result.role):
             about = {"task": task.name, "encoder": encoder}
-            of_encoder = gaps.setdefault(encoder, [])
-            runs = [_lines_by_id(place, result) for result in records]
+            family = gaps.setdefault(encoder, [])
+            runs = [_lines_by_id(folder, result) for result in records]
             if all(line["probabilities"] is not None for run in runs for line in run.values()):
-                of_encoder += _row_gaps(task, runs, data[task.name], annotated, about)
-                of_encoder += _output_gaps(task, runs, about)
+                family += _row_gaps(task, runs, data[task.name], annotated, about)
+                family += _output_gaps(task, runs, about)
     for language in dict.fromkeys(_TASKS[task.name]["language"] for task in tasks):
         gaps["pretrained"] += _network_gaps(language, source)
-    write_csv(place / TABLE, [line for lines in gaps.values() for line in corrected_lines(lines)])
+    write_csv(folder / TABLE, [gap for family in gaps.values() for gap in corrected_lines(family)])
 
 
-def _lines_by_id(place: Path, result: Result) -> dict[str, Line]:
+def _lines_by_id(folder: Path, result: Result) -> dict[str, Line]:
     return {
         str(line["id"]): line
         for split in (result.split, HELD_OUT, TEMPLATES)
-        for line in lines_of_result(place, result, split) or ()
+        for line in lines_of_result(folder, result, split) or ()
     }
 
 
@@ -208,18 +204,20 @@ def _row_gaps(
     wrong = is_bad != np.array([[run[i]["prediction"] in bad for i in rows] for run in runs])
     named = {
         group: np.array([bool(pattern.search(text)) for text in rows.values()])
-        for group, pattern in _templates_of(task).named.items()
+        for group, pattern in read_templates(_TASKS[task.name]["language"]).named.items()
     }
     none = ~np.any(list(named.values()), axis=0)
-    contrasts = [(NAMED, group, "rows that name no group", of, none) for group, of in named.items()]
+    contrasts = [
+        (NAMED, group, "rows that name no group", is_in, none) for group, is_in in named.items()
+    ]
     for column, labels in annotated.items():
         for label in dict.fromkeys(labels.values()):
             inside = np.array([labels.get(i) == label for i in rows])
             contrasts.append((column, label, "the other rows", inside, ~inside))
     # each on the rows on which this error can happen
-    for measure, able in (("false alarms", ~is_bad), ("misses", is_bad)):
+    for measure, is_able in (("false alarms", ~is_bad), ("misses", is_bad)):
         for axis, group, against, *sides in contrasts:
-            first, other = (wrong[:, side & able, None].astype(float) for side in sides)
+            first, other = (wrong[:, side & is_able, None].astype(float) for side in sides)
             if min(first.shape[1], other.shape[1]) >= MIN_ROWS:
                 names = {"measure": measure, "axis": axis, "group": group, "against": against}
                 yield _gap(first, other, {**about, **names}, first.shape[1])
@@ -230,7 +228,7 @@ def _output_gaps(
 ) -> Iterator[Gap]:
     """The task's probability of a bad label where only the word of a group changes."""
     bad = [task.labels.index(label) for label in _TASKS[task.name]["unfavourable"]]
-    templates = _templates_of(task)
+    templates = read_templates(_TASKS[task.name]["language"])
     for name, axis in templates.axes.items():
         ids = [_identity(name, sentence) for sentence in templates.sentences(axis)]
         values = [[sum(run[i]["probabilities"][n] for n in bad) for i in ids] for run in runs]
@@ -262,21 +260,15 @@ def replaced_probabilities(reader: Reader, sentences: Sequence[Sentence]) -> Flo
     """(sentences,) the discriminator's mean P(replaced) over the pieces of each word."""
     texts = reader.cut([sentence.text for sentence in sentences])
     logits = reader.replaced_logits([text.ids for text in texts])
-    return np.array(
-        [
-            expit(of[text.pieces_in(sentence.start, sentence.end)]).mean()
-            for of, text, sentence in zip(logits, texts, sentences, strict=True)
-        ]
-    )
+    rows = zip(logits, texts, sentences, strict=True)
+    return np.array([expit(row[text.pieces_in(s.start, s.end)]).mean() for row, text, s in rows])
 
 
 def word_log_probabilities(reader: Reader, sentences: Sequence[Sentence]) -> Floats:
     """(sentences,) the generator's log P of each word, all of its pieces masked at once."""
     texts = reader.cut([sentence.text for sentence in sentences])
-    masks = [
-        (number, text.pieces_in(sentence.start, sentence.end))
-        for number, (text, sentence) in enumerate(zip(texts, sentences, strict=True))
-    ]
+    rows = enumerate(zip(texts, sentences, strict=True))
+    masks = [(number, text.pieces_in(s.start, s.end)) for number, (text, s) in rows]
     return -reader.surprisals([text.ids for text in texts], masks)
 
 
@@ -286,15 +278,15 @@ def _axis_gaps(measure: str, axis: Axis, values: Floats, about: Mapping[str, str
     group_of = np.array([group for group, _ in axis.words])
     by_side = values.reshape(len(values), len(group_of), -1, len(SIDES))  # words, pairs
     first, second, *more = axis.groups
-    for ending, of_pairs in (
+    for ending, pairs in (
         ("", by_side.mean(axis=3)),
         (BAD_LESS_GOOD, by_side[..., 1] - by_side[..., 0]),
     ):
         for group in axis.groups if more else [first]:
             inside, against = group_of == group, "the others" if more else second
             names = {**about, "measure": measure + ending, "group": group, "against": against}
-            sides = of_pairs[:, inside], of_pairs[:, ~inside]
-            yield _gap(*sides, names, of_pairs.shape[2], int(inside.sum()))
+            sides = pairs[:, inside], pairs[:, ~inside]
+            yield _gap(*sides, names, pairs.shape[2], int(inside.sum()))
 
 
 def _gap(
@@ -307,20 +299,20 @@ def _gap(
     """
     value = float(first.mean() - second.mean())
     variances = [variance_of_mean(side.mean(axis=(0, 2))) for side in (first, second)]
-    estimate = Estimate(value)
+    mean = Estimate(value)
     if all(degrees for _, degrees in variances):
         axes = [(1, 2), (0, 1)] if num_words else [(1, 2)]
         variances += [variance_of_mean(first.mean(axis=a) - second.mean(axis=a)) for a in axes]
-        estimate = of_variances(value, variances, "words, templates, seeds")
+        mean = of_variances(value, variances, "words, templates, seeds")
     return Gap(
         **names,
-        p_corrected=estimate.p,
+        p_corrected=mean.p,
         num_items=num_items,
         num_words=num_words,
         seeds=len(first),
         value=float(first.mean()),
         other=float(second.mean()),
         gap=value,
-        low=estimate.low,
-        high=estimate.high,
+        low=mean.low,
+        high=mean.high,
     )

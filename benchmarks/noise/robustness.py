@@ -1,6 +1,6 @@
 """How a fine-tuned task's score changes when its rows are perturbed.
 
-The perturbed rows are a further split of the task: one fine-tuning predicts them beside the clean
+The perturbed rows are a further split of the task: one fine-tuning predicts them next to the clean
 ones. `KINDS` says which perturbations there are.
 """
 
@@ -34,7 +34,6 @@ NUM_ROWS = 400  # reported rows of a task that are perturbed by every kind and s
 SPLIT = "perturbed"
 _HANGUL_FRACTION = 0.2  # of the letters of a Korean text, at least
 _SEPARATOR = "|"  # in ids of this split: kind|strength|id
-Key = tuple[str, float]  # kind, strength
 
 
 class Condition(Tested):
@@ -71,9 +70,8 @@ class Condition(Tested):
 def accepts(task: Task) -> bool:
     """Whether a row of the task is a text, or two, with a label or a number that no place in the
     text carries."""
-    return isinstance(task, Classification | Regression) and not isinstance(
-        task, RelationExtraction
-    )
+    is_of_rows = isinstance(task, Classification | Regression)
+    return is_of_rows and not isinstance(task, RelationExtraction)
 
 
 def add_rows(task: Task, data: TaskData) -> TaskData:
@@ -90,59 +88,55 @@ def add_rows(task: Task, data: TaskData) -> TaskData:
         for row in rows
         if (texts := kind.perturb(row.texts, strength, row.id)) != row.texts
     ]
-    split, parts = data.split, dict(data.parts)
+    changes = {"further": {SPLIT: tuple(perturbed)}, "reported": tuple(rows)}
+    changes |= {"sha256": data.sha256 | {SPLIT: rows_digest(perturbed)}}
     if len(rows) < len(data.reported):
-        parts[split] = (len(rows), len(data.reported))
-        split += "-sample"
-    return replace(
-        data,
-        reported=tuple(rows),
-        split=split,
-        further={SPLIT: tuple(perturbed)},
-        sha256=data.sha256 | {SPLIT: rows_digest(perturbed)},
-        parts=parts,
-    )
+        parts = {**data.parts, data.split: (len(rows), len(data.reported))}
+        changes |= {"split": f"{data.split}-sample", "parts": parts}
+    return replace(data, **changes)
 
 
 def _language_of(rows: Sequence[Example]) -> str:
     """ "ko" where Hangul is a fifth of the letters of most rows or more, else "en"."""
     letters = [list(filter(str.isalpha, "".join(row.texts))) for row in rows]
-    fractions = [sum("가" <= c <= "힣" for c in of) / max(1, len(of)) for of in letters]
+    fractions = [sum("가" <= c <= "힣" for c in of_row) / max(1, len(of_row)) for of_row in letters]
     return "ko" if np.median(fractions) >= _HANGUL_FRACTION else "en"
 
 
 def write_table(
-    place: Path,
+    folder: Path,
     tasks: Sequence[Task],
     data: Mapping[str, TaskData],
     results: Sequence[Result],
     source: ModelSource,
     data_dirs: Sequence[Path] = (),
 ) -> None:
+    """robustness.csv, from the predictions in the folder; p is corrected over each encoder."""
     conditions: list[Condition] = []
     for encoder in dict.fromkeys(result.role for result in results):
-        of_encoder: list[Condition] = []
+        family: list[Condition] = []
         for task in tasks:
-            of_task = [r for r in results if (r.role, r.task) == (encoder, task.name)]
-            if of_task:
-                num_rows = len(data[task.name].reported)
-                of_encoder += _conditions(place, task, num_rows, of_task)
-        conditions += corrected_lines(of_encoder)
-    write_csv(place / TABLE, conditions)
+            if own := [r for r in results if (r.role, r.task) == (encoder, task.name)]:
+                family += _conditions(folder, task, len(data[task.name].reported), own)
+        conditions += corrected_lines(family)
+    write_csv(folder / TABLE, conditions)
 
 
 def _conditions(
-    place: Path,
-    task: Task,
-    num_rows: int,
-    results: Sequence[Result],
+    folder: Path, task: Task, num_rows: int, results: Sequence[Result]
 ) -> Iterator[Condition]:
     """Those of one task and encoder, before the correction."""
-    clean = {r.seed: lines_of_result(place, r) or [] for r in results}
-    perturbed = {r.seed: _by_key(lines_of_result(place, r, SPLIT) or ()) for r in results}
+    clean = {r.seed: lines_of_result(folder, r) or [] for r in results}
+    # by seed, kind and strength: by the id of the clean row
+    perturbed: dict[int, dict[tuple[str, float], dict[str, Line]]] = {}
+    for result in results:
+        of_seed = perturbed.setdefault(result.seed, {})
+        for line in lines_of_result(folder, result, SPLIT) or ():
+            kind, strength, row = str(line["id"]).split(_SEPARATOR, 2)
+            of_seed.setdefault((kind, float(strength)), {})[row] = {**line, "id": row}
     values, draws = scored(task, clean)
-    for key in next(iter(perturbed.values())):
-        changed = {seed: of[key] for seed, of in perturbed.items()}  # by id of the clean row
+    for kind, strength in next(iter(perturbed.values())):
+        changed = {seed: of_seed[kind, strength] for seed, of_seed in perturbed.items()}
         mixed = {
             seed: [changed[seed].get(str(line["id"]), line) for line in lines]
             for seed, lines in clean.items()
@@ -158,8 +152,8 @@ def _conditions(
             task=task.name,
             metric=results[0].metric,
             encoder=results[0].role,
-            kind=key[0],
-            strength=key[1],
+            kind=kind,
+            strength=strength,
             num_rows=num_rows,
             changed_fraction=len(changed[results[0].seed]) / num_rows,
             seeds=len(results),
@@ -174,16 +168,6 @@ def _conditions(
         )
 
 
-def _by_key(lines: Sequence[Line]) -> dict[Key, dict[str, Line]]:
-    """Lines of perturbed rows by kind and strength, then by the id of the clean row, which they
-    get."""
-    by_key: dict[Key, dict[str, Line]] = {}
-    for line in lines:
-        kind, strength, identity = str(line["id"]).split(_SEPARATOR, 2)
-        by_key.setdefault((kind, float(strength)), {})[identity] = {**line, "id": identity}
-    return by_key
-
-
 def _flips(
     task: Task, clean: Mapping[int, Sequence[Line]], changed: Mapping[int, Mapping[str, Line]]
 ) -> Estimate:
@@ -193,12 +177,12 @@ def _flips(
     flipped = np.array(
         [
             [
-                float(line["prediction"] != changed[seed][identity]["prediction"])
+                float(line["prediction"] != changed[seed][str(line["id"])]["prediction"])
                 for line in lines
-                if (identity := str(line["id"])) in changed[seed]
+                if str(line["id"]) in changed[seed]
             ]
             for seed, lines in clean.items()
         ]
     )
-    variances = [variance_of_mean(flipped.mean(axis=0)), variance_of_mean(flipped.mean(axis=1))]
+    variances = [variance_of_mean(flipped.mean(axis=axis)) for axis in (0, 1)]
     return of_variances(float(flipped.mean()), variances, "rows and seeds")

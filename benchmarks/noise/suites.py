@@ -1,20 +1,45 @@
-"""The suites that look at tasks in another way: at which, with which further rows.
+"""The suites that look at tasks in another way: at which, with which further rows."""
 
-Each is a module with `DEFAULT_TASKS`, `accepts(task)`, `add_rows(task, data)`, which gives a task's
-data the rows that the suite predicts, and `write_table`, which writes the suite's table into the
-folder of the results, from the predictions there.
-"""
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, cast
 
-from collections.abc import Mapping
-from types import ModuleType
-from typing import Any
-
+from benchmarks.encoder import ModelSource
 from benchmarks.noise import fairness, robustness
-from benchmarks.tasks.load import probed_tasks
+from benchmarks.results.results import Result
+from benchmarks.tasks.load import TaskData, probed_tasks
+from benchmarks.tasks.task import Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.system.progress import warn
 
-PROBES: Mapping[str, ModuleType] = {"robustness": robustness, "fairness": fairness}
+
+class Suite(Protocol):
+    """A module of this room."""
+
+    DEFAULT_TASKS: Sequence[str]
+
+    def accepts(self, task: Task) -> bool:
+        """Whether the suite can look at a task."""
+
+    def add_rows(self, task: Task, data: TaskData) -> TaskData:
+        """A task's data with the further rows that one fine-tuning predicts, too."""
+
+    def write_table(
+        self,
+        folder: Path,
+        tasks: Sequence[Task],
+        data: Mapping[str, TaskData],
+        results: Sequence[Result],
+        source: ModelSource,
+        data_dirs: Sequence[Path] = (),
+    ) -> None:
+        """Write the suite's table into the folder of the results, from the predictions there."""
+
+
+PROBES: Mapping[str, Suite] = {
+    "robustness": cast(Suite, robustness),
+    "fairness": cast(Suite, fairness),
+}
 _ENOUGH_SEEDS = 5
 _NUM_PROCESSES = 2
 # what a config that names no recipe leaves out. It is short, for the score itself is not the
