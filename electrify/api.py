@@ -149,14 +149,13 @@ def inspect(
     *,
     generator: str | None = None,
     threshold: float | None = None,
-    false_alarms: float = 0.05,
     attributions: bool = True,
 ) -> list[dict[str, object]]:
     """Which words of each text a discriminator (folder or hub name) flags as replaced, and why."""
     from benchmarks.analysis.inspect import as_record, findings
 
     path, generator = find_bundled(model), generator and find_bundled(generator)
-    results = findings(path, texts, generator, threshold, None, false_alarms, attributions)
+    results = findings(path, texts, generator, threshold, attributions)
     return [as_record(finding) for finding in results]
 
 

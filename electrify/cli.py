@@ -482,12 +482,6 @@ def inspect(
     texts: Annotated[list[str], _word("TEXT", "default: lines of stdin")] = [],
     generator: Generator = None,
     threshold: Annotated[float | None, _value("P", "mark words above this probability")] = None,
-    clean: Annotated[
-        str | None, _value("FILE", "correct sentences, which set the threshold")
-    ] = None,
-    false_alarms: Annotated[
-        float, _value("FRACTION", "of correct words that may be marked")
-    ] = 0.05,
     no_attributions: Annotated[
         bool, Option("--no-attributions", help="leave out why a word is marked (faster)")
     ] = False,
@@ -496,8 +490,6 @@ def inspect(
     """Show which words the discriminator flags, and why."""
     from json import dumps
 
-    if threshold is not None and clean:
-        raise UsageError("--threshold and --clean exclude each other: give one")
     if files := list(filter(os.path.isfile, texts)):
         raise UsageError(f"TEXT is {files[0]!r}, a file: give its lines with < {files[0]}")
     _check_model(model)
@@ -507,7 +499,7 @@ def inspect(
 
     lines = texts or sys.stdin
     why = not no_attributions
-    for found in findings(model, lines, generator, threshold, clean, false_alarms, why):
+    for found in findings(model, lines, generator, threshold, why):
         print(dumps(as_record(found), ensure_ascii=False) if json else as_text(found), flush=True)
 
 

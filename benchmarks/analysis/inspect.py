@@ -31,8 +31,7 @@ SENTENCES: Mapping[str, dict[str, list[str]]] = read_toml(
     Path(__file__).with_name("sentences.toml")
 )
 MASK_FRACTION = 0.15  # of ELECTRA's training
-MIN_WORDS = 100  # that a threshold is set on
-FALSE_ALARMS = 0.05
+FALSE_ALARMS = 0.05  # fraction of the words of clean sentences above the threshold
 MAX_RELATIVE_ERROR = 0.01  # of an attribution
 _NUM_STEPS, _ROWS_AT_ONCE = (32, 128, 512), 32
 _NUM_PROPOSALS = 5
@@ -102,25 +101,15 @@ class Threshold:
         return f"{text}, and {100 * self.found_fraction:.0f} % of those that the generator replaced"
 
 
-def thresholds_on(
-    reader: Reader, sentences: Sequence[str], source: str, levels: Sequence[float]
-) -> list[Threshold]:
-    """By fraction of `levels`: the probability that so many words of clean sentences exceed."""
+def threshold_on(reader: Reader, sentences: Sequence[str], source: str) -> Threshold:
+    """The probability that `FALSE_ALARMS` of the words of clean sentences exceed."""
     clean = np.array([word.probability for text in sentences for word in read(reader, text).words])
-    if len(clean) < MIN_WORDS:
-        raise UserError(
-            f"{source} has {len(clean)} words, {MIN_WORDS} are needed to set a threshold: give "
-            "more text"
-        )
-    replaced = None
+    limit = float(np.quantile(clean, 1 - FALSE_ALARMS, method="higher"))
+    detected = None
     if reader.generator is not None:
-        replaced = np.array([p for text in sentences for p in replaced_probabilities(reader, text)])
-    thresholds = []
-    for level in levels:
-        limit = float(np.quantile(clean, 1 - level, method="higher"))
-        detected = None if replaced is None else float(np.mean(replaced > limit))
-        thresholds.append(Threshold(limit, source, float(np.mean(clean > limit)), detected))
-    return thresholds
+        replaced = [p for text in sentences for p in replaced_probabilities(reader, text)]
+        detected = float(np.mean(np.array(replaced) > limit))
+    return Threshold(limit, source, float(np.mean(clean > limit)), detected)
 
 
 def replaced_probabilities(reader: Reader, text: str) -> list[float]:
@@ -150,34 +139,23 @@ def bundled_sentences() -> dict[str, list[str]]:
     return SENTENCES["sentences"]
 
 
-def bundled_threshold(reader: Reader, script: str, false_alarms: float = FALSE_ALARMS) -> Threshold:
+def bundled_threshold(reader: Reader, script: str) -> Threshold:
     """The threshold on the bundled sentences in a script; 0.5 where there are none."""
     if script not in bundled_sentences():
-        return Threshold(0.5, "no sentences of this script are bundled: give --clean FILE")
+        return Threshold(0.5, "no sentences of this script are bundled: give --threshold")
     sentences = bundled_sentences()[script]
-    source = f"{len(sentences)} plain sentences in {script}"
-    return thresholds_on(reader, sentences, source, [false_alarms])[0]
+    return threshold_on(reader, sentences, f"{len(sentences)} plain sentences in {script}")
 
 
-def threshold_chooser(
-    reader: Reader, given: float | None, clean: str | None, false_alarms: float
-) -> Callable[[str], Threshold]:
-    """The threshold of a text: the one given, that on the sentences of the file `clean`, or that on
-    the bundled sentences in the text's script (Hangul where it has a letter of it, else Latin)."""
-    for name, value in (("--threshold", given), ("--false-alarms", false_alarms)):
-        if value is not None and not 0 < value < 1:
-            raise UserError(f"{name} {value}: give a number between 0 and 1")
-    if given is not None:
-        return lambda text: Threshold(given, "given")
-    if clean is not None:
-        try:
-            lines = _decoded(Path(clean).read_bytes(), f"--clean {clean}").split("\n")
-        except OSError as error:
-            raise UserError(f"--clean {clean} cannot be read: {error}") from error
-        (own,) = thresholds_on(reader, lines, clean, [false_alarms])
-        return lambda text: own
-    of_script = cache(lambda script: bundled_threshold(reader, script, false_alarms))
-    return lambda text: of_script(
+def threshold_chooser(reader: Reader, threshold: float | None) -> Callable[[str], Threshold]:
+    """The threshold of a text: the one given, or that on the bundled sentences in the text's script
+    (Hangul where it has a letter of it, else Latin)."""
+    if threshold is not None and not 0 < threshold < 1:
+        raise UserError(f"--threshold {threshold}: give a number between 0 and 1")
+    if threshold is not None:
+        return lambda text: Threshold(threshold, "given")
+    by_script = cache(lambda script: bundled_threshold(reader, script))
+    return lambda text: by_script(
         "Hangul" if _HANGUL.search(text) else "Latin" if _LATIN.search(text) else ""
     )
 
@@ -287,8 +265,6 @@ def findings(
     texts: Iterable[str],
     generator: str | None = None,
     threshold: float | None = None,
-    clean: str | None = None,
-    false_alarms: float = FALSE_ALARMS,
     has_attributions: bool = True,
 ) -> Iterator[Finding]:
     """What the discriminator at `path` thinks of each text; `UserError` if there is none.
@@ -301,7 +277,7 @@ def findings(
     reader = open_discriminator(path, generator)
     if reader.generator is None:
         log(f"no generator beside {path}, so no proposals: name one with --generator")
-    choose = threshold_chooser(reader, threshold, clean, false_alarms)
+    choose = threshold_chooser(reader, threshold)
     num_texts, is_known = 0, True
     for text in filter(str.strip, _lines(texts)):
         finding = examine(reader, text, choose(text), has_attributions)

@@ -24,9 +24,9 @@ from torch import Tensor
 from benchmarks.analysis.inspect import (
     SENTENCES,
     bundled_sentences,
+    bundled_threshold,
     open_discriminator,
     read,
-    thresholds_on,
 )
 from benchmarks.analysis.reader import Reader
 from benchmarks.encoder import generator_of
@@ -35,7 +35,6 @@ from benchmarks.onnx.int8 import quantize
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 
-FALSE_ALARMS = (0.02, 0.05, 0.1)  # that a visitor chooses from
 SOURCE = Path(__file__).with_name("browser")
 _LANGUAGES = {"Hangul": "ko", "Latin": "en"}
 _FAR, _MAX_OTHERS = 0.05, 0.01  # of a probability; of the words
@@ -165,15 +164,12 @@ def _write(folder: Path, int8: Reader, networks: Mapping[str, _Int8], modules: P
 
 def page_settings(reader: Reader, inputs: Sequence[str]) -> dict[str, Any]:
     """What the page must know of its networks; thresholds are those of these very networks."""
-    thresholds: dict[str, dict[float, dict[str, Any]]] = {}
-    for script, sentences in bundled_sentences().items():
-        every = thresholds_on(reader, sentences, script, FALSE_ALARMS)
-        num = {"num_sentences": len(sentences)}
-        thresholds[script] = {
-            level: asdict(each) | num for level, each in zip(FALSE_ALARMS, every, strict=True)
-        }
+    thresholds = {
+        script: asdict(bundled_threshold(reader, script)) | {"num_sentences": len(sentences)}
+        for script, sentences in bundled_sentences().items()
+    }
     # where the generator's words are found best, the network knows the language
-    best = max(thresholds, key=lambda script: thresholds[script][0.05]["found_fraction"] or 0.0)
+    best = max(thresholds, key=lambda script: thresholds[script]["found_fraction"] or 0.0)
     tokenizer = reader.source.tokenizer
     return {
         "model": "/".join(Path(reader.source.path).parts[-2:]),  # no path of this machine
@@ -183,7 +179,6 @@ def page_settings(reader: Reader, inputs: Sequence[str]) -> dict[str, Any]:
         "after": list(reader.after),
         "mask": tokenizer.mask_token_id,
         "special": sorted(tokenizer.all_special_ids),
-        "levels": list(FALSE_ALARMS),
         "thresholds": thresholds,
         "examples": [
             {"text": text, "lang": _LANGUAGES[best]} for text in SENTENCES["examples"][best]

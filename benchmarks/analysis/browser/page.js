@@ -17,10 +17,7 @@ let chosen = null; // a word of the verdict
 let isReading = false;
 
 async function start() {
-  for (const share of settings.levels) $("strictness").append(element("option", "", { value: share }));
-  $("strictness").value = 0.05;
   $("text").addEventListener("input", read);
-  $("strictness").addEventListener("change", show);
   $("close").addEventListener("click", close);
   $("language").addEventListener("click", () => {
     say = say === WORDS.ko ? WORDS.en : WORDS.ko;
@@ -47,8 +44,7 @@ async function read() {
 }
 
 function threshold() {
-  const levels = settings.thresholds[scriptOf($("text").value)];
-  return levels ? levels[$("strictness").value] : null;
+  return settings.thresholds[scriptOf($("text").value)] ?? null;
 }
 
 function limit() {
@@ -168,7 +164,6 @@ function translate() {
   for (const part of document.querySelectorAll("[data-say]")) part.textContent = say[part.dataset.say];
   $("language").textContent = say.other;
   $("language").lang = language === "ko" ? "en" : "ko";
-  for (const option of $("strictness").options) option.textContent = say.level(Number(option.value));
   $("examples").replaceChildren(
     ...settings.examples.map(({ text, lang }) => {
       const made = element("button", text, { type: "button", lang });

@@ -18,7 +18,7 @@ from benchmarks.analysis.inspect import (
     read,
     replaced_probabilities,
     threshold_chooser,
-    thresholds_on,
+    threshold_on,
 )
 from benchmarks.analysis.reader import Reader
 from electrify.cli import main
@@ -48,17 +48,14 @@ def test_records_hold_what_was_printed(words, capsys, reader: Reader, monkeypatc
             assert abs(total - word["logit_difference"]) <= error + 1e-3
 
 
-def test_the_threshold_is_given_or_set_on_clean_text(reader: Reader, tmp_path: Path):
-    assert threshold_chooser(reader, 0.3, None, 0.05)("가").probability == 0.3
-    clean = tmp_path / "clean.txt"
-    clean.write_text("오늘 국회 큰 반도체 축구 여행 내일\n" * 20, encoding="utf-8")
-    own = threshold_chooser(reader, None, str(clean), 0.05)
-    assert own("가").source == str(clean)
-    assert own("가") == own("b")
-    bundled = threshold_chooser(reader, None, None, 0.05)
+def test_the_threshold_is_given_or_that_of_the_script(reader: Reader):
+    assert threshold_chooser(reader, 0.3)("가").probability == 0.3
+    bundled = threshold_chooser(reader, None)
     assert bundled("가").source == "40 plain sentences in Hangul"
-    assert "--clean FILE" in bundled("漢字").source
+    assert "--threshold" in bundled("漢字").source
     assert bundled("漢字").probability == 0.5
+    with pytest.raises(ValueError, match="give a number between 0 and 1"):
+        threshold_chooser(reader, 1.5)
 
 
 def test_proposals_are_the_generators_without_the_piece_and_special_tokens(
@@ -99,15 +96,12 @@ def test_a_planted_word_is_flagged_and_its_parts_are_those_planted(plant):
 def test_the_threshold_is_what_a_fraction_of_clean_words_exceeds(plant):
     planted = plant({"축구": 1.0, "국회": 2.0, "[MASK]": 9.0})
     sentences = ["오늘 내일 새 큰 첫 다시 오늘 내일 새 축구"] * 19 + ["국회"] * 10
-    low, high = thresholds_on(planted, sentences, "text", [0.5, 0.06])
-    assert low.probability <= high.probability
+    threshold = threshold_on(planted, sentences, "text")
     words = [word.probability for text in sentences for word in read(planted, text).words]
-    assert high.false_alarms == sum(map(high.marks, words)) / len(words) <= 0.06
-    assert high.found_fraction is not None
-    with pytest.raises(ValueError, match="few has 10 words, 100 are needed"):
-        thresholds_on(planted, ["오늘"] * 10, "few", [0.05])
-    (without,) = thresholds_on(replace(planted, generator=None), sentences, "text", [0.06])
-    assert without == replace(high, found_fraction=None)
+    assert threshold.false_alarms == sum(map(threshold.marks, words)) / len(words) <= 0.05
+    assert threshold.found_fraction is not None
+    without = threshold_on(replace(planted, generator=None), sentences, "text")
+    assert without == replace(threshold, found_fraction=None)
 
 
 def test_replaced_words_are_those_the_generator_changed(reader: Reader, plant):
@@ -131,11 +125,10 @@ def test_replaced_words_are_those_the_generator_changed(reader: Reader, plant):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "cp949"])
-def test_a_file_in_any_encoding_is_read(encoding, words, capsys, monkeypatch, tmp_path):
+def test_a_file_in_any_encoding_is_read(encoding, words, capsys, monkeypatch):
     text = "오늘 국회 큰 반도체 축구 여행 내일\r\n큰 반도체\r\n"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode(encoding)), "utf-8"))
-    (tmp_path / "clean.txt").write_bytes((text * 20).encode(encoding))
-    options = ["--json", "--no-attributions", "--clean", str(tmp_path / "clean.txt")]
+    options = ["--json", "--no-attributions", "--threshold", "0.5"]
     assert main([*words, *options]) == 0
     printed = capsys.readouterr()
     records = [json.loads(line) for line in printed.out.splitlines()]
