@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -83,10 +84,15 @@ def address(request, tmp_path: Path) -> str:
     return str(request.getfixturevalue(request.param))
 
 
-def machine(name: str, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The local folder of the run on a machine that has just been started."""
-    monkeypatch.setenv(remote_run.WORK_DIR, str(tmp_path / name))
-    return open_address(address)
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
+    """The local folder of the run at an address on a machine that has just been started."""
+
+    def machine(name: str, address: str) -> Path:
+        monkeypatch.setenv(remote_run.WORK_DIR, str(tmp_path / name))
+        return open_address(address)
+
+    return machine
 
 
 def clean(run: Path, text: str = "하나") -> Stage:
@@ -127,16 +133,16 @@ def whole(address: str, stage: str = "clean") -> bool:
     return True
 
 
-def test_another_machine_resumes_where_one_has_ended(tmp_path, address, monkeypatch):
-    first = machine("one", tmp_path, address, monkeypatch)
+def test_another_machine_resumes_where_one_has_ended(machine, address):
+    first = machine("one", address)
     assert make(clean(first))
     assert whole(address)
-    second = machine("two", tmp_path, address, monkeypatch)
+    second = machine("two", address)
     assert outdated(clean(second)) is None
     assert run_stage(clean(second), refuse) is False
     check_files(second / "clean", "clean")
     assert make(after(second))
-    third = machine("one", tmp_path, address, monkeypatch)
+    third = machine("one", address)
     assert run_stage(after(third), refuse) is False
     assert {*there(address)} == {
         f"{stage}/{name}"
@@ -145,7 +151,7 @@ def test_another_machine_resumes_where_one_has_ended(tmp_path, address, monkeypa
     }
 
 
-def test_wherever_an_upload_breaks_off_the_stage_is_not_there(tmp_path, memory, monkeypatch):
+def test_wherever_an_upload_breaks_off_the_stage_is_not_there(machine, memory, monkeypatch):
     """And the same command sends the rest, without doing the work again."""
     original, allowed = MemoryFileSystem.mv, 0
 
@@ -159,7 +165,7 @@ def test_wherever_an_upload_breaks_off_the_stage_is_not_there(tmp_path, memory, 
     monkeypatch.setattr(MemoryFileSystem, "mv", mv)
     for number in range(5):  # four files and a manifest
         address = f"{memory}{number}"
-        run = machine("one", tmp_path, address, monkeypatch)
+        run = machine("one", address)
         allowed = number
         with pytest.raises(ValueError, match=rf"{address} cannot be written .*no right to write"):
             make(clean(run))
@@ -170,8 +176,8 @@ def test_wherever_an_upload_breaks_off_the_stage_is_not_there(tmp_path, memory, 
         assert whole(address)
 
 
-def test_a_stale_manifest_goes_before_its_files_change(tmp_path, memory, monkeypatch):
-    run = machine("one", tmp_path, memory, monkeypatch)
+def test_a_stale_manifest_goes_before_its_files_change(machine, memory, monkeypatch):
+    run = machine("one", memory)
     make(clean(run))
     done: list[str] = []
     for name in ("remove", "put"):
@@ -190,25 +196,25 @@ def test_a_stale_manifest_goes_before_its_files_change(tmp_path, memory, monkeyp
     assert done[0] == f"remove clean/{MANIFEST}"
     assert [step for step in done if step.startswith("put")][-1] == f"put clean/{MANIFEST}"
     assert whole(memory)
-    other = machine("two", tmp_path, memory, monkeypatch)
+    other = machine("two", memory)
     assert outdated(clean(other, "둘")) is None
 
 
-def test_what_another_machine_made_anew_takes_the_place_of_a_copy(tmp_path, memory, monkeypatch):
-    first = machine("one", tmp_path, memory, monkeypatch)
+def test_a_newer_stage_of_another_machine_replaces_the_copy(machine, memory):
+    first = machine("one", memory)
     make(clean(first))
-    second = machine("two", tmp_path, memory, monkeypatch)
+    second = machine("two", memory)
     make(clean(second, "둘"), overwrite=True)
-    first = machine("one", tmp_path, memory, monkeypatch)
+    first = machine("one", memory)
     assert outdated(clean(first, "둘")) is None
     Folder(memory).remove_folder("clean", first=MANIFEST)
-    assert run_stage(clean(machine("two", tmp_path, memory, monkeypatch), "둘"), refuse) is False
+    assert run_stage(clean(machine("two", memory), "둘"), refuse) is False
     assert whole(memory)  # what was removed there is sent again
 
 
-def test_what_another_machine_finished_meanwhile_is_taken_over(tmp_path, memory, monkeypatch):
-    first = machine("one", tmp_path, memory, monkeypatch)
-    make(clean(machine("two", tmp_path, memory, monkeypatch), "둘"))
+def test_what_another_machine_finished_meanwhile_is_taken_over(machine, memory):
+    first = machine("one", memory)
+    make(clean(machine("two", memory), "둘"))
     files = there(memory)
     with pytest.raises(ValueError, match="other"):
         make(clean(first))
@@ -216,39 +222,39 @@ def test_what_another_machine_finished_meanwhile_is_taken_over(tmp_path, memory,
     assert run_stage(clean(first, "둘"), refuse) is False
 
 
-def test_two_that_were_made_otherwise_are_told_apart(tmp_path, memory, monkeypatch):
-    run = machine("one", tmp_path, memory, monkeypatch)
+def test_two_machines_with_different_stages_are_refused(machine, memory, monkeypatch):
+    run = machine("one", memory)
     with monkeypatch.context() as patch:
         patch.setattr(Folder, "put_all", lambda *_: (_ for _ in ()).throw(PermissionError()))
         with pytest.raises(ValueError, match="account of this machine has the right"):
             make(clean(run))
-    make(clean(machine("two", tmp_path, memory, monkeypatch), "둘"))
+    make(clean(machine("two", memory), "둘"))
     with pytest.raises(ValueError, match=r"clean differs here .* and at memory://"):
-        machine("one", tmp_path, memory, monkeypatch)
+        machine("one", memory)
 
 
-def test_damage_there_is_named_and_never_taken_for_the_file(tmp_path, memory, monkeypatch):
-    make(clean(machine("one", tmp_path, memory, monkeypatch)))
+def test_damage_there_is_named_and_never_taken_for_the_file(machine, tmp_path, memory):
+    make(clean(machine("one", memory)))
     Folder(memory).write("clean/documents-0.parquet", b"other")
     with pytest.raises(ValueError, match=r"run/clean/documents-0\.parquet is damaged"):
-        machine("two", tmp_path, memory, monkeypatch)
+        machine("two", memory)
     assert not [*(tmp_path / "two").rglob("clean*")]
     Folder(memory).write(f"clean/{MANIFEST}", b'{"files": {"../../x": {}}}')
     with pytest.raises(ValueError, match=r"memory://.*/run/clean/manifest\.json is damaged"):
-        machine("three", tmp_path, memory, monkeypatch)
+        machine("three", memory)
 
 
-def test_cards_that_are_written_anew_go_there_and_come_back(tmp_path, address, monkeypatch):
-    run = machine("one", tmp_path, address, monkeypatch)
+def test_rewritten_cards_go_there_and_come_back(machine, address):
+    run = machine("one", address)
     make(clean(run))
     (run / "clean" / "README.md").write_text("a card with scores")
     push_rewritten(run / "clean")
     assert there(address)["clean/README.md"] == b"a card with scores"
-    other = machine("two", tmp_path, address, monkeypatch)
+    other = machine("two", address)
     assert (other / "clean" / "README.md").read_text() == "a card with scores"
 
 
-def test_checkpoints_of_another_plan_are_dropped_on_demand_alone(tmp_path, address, monkeypatch):
+def test_checkpoints_of_another_plan_are_dropped_on_demand_alone(machine, address):
     def training(run: Path, seed: int = 0) -> Stage:
         return Stage("pretrain", run / "pretrain", {"seed": seed}, resumable=True)
 
@@ -259,9 +265,9 @@ def test_checkpoints_of_another_plan_are_dropped_on_demand_alone(tmp_path, addre
     kept = {"pretrain.partial/plan.json", "pretrain.partial/checkpoint-1/state.json"}
     for name in ("one", "two"):
         with pytest.raises(KeyboardInterrupt):
-            run_stage(training(machine(name, tmp_path, address, monkeypatch)), lost)
+            run_stage(training(machine(name, address)), lost)
         assert there(address).keys() == kept
-    other = training(machine("three", tmp_path, address, monkeypatch), seed=1)
+    other = training(machine("three", address), seed=1)
     with pytest.raises(ValueError, match=r"pretrain\.partial is the unfinished work of another"):
         run_stage(other, refuse)
     assert there(address).keys() == kept
@@ -272,13 +278,13 @@ def test_checkpoints_of_another_plan_are_dropped_on_demand_alone(tmp_path, addre
 # --- a service that fails -------------------------------------------------------------------------
 
 
-def test_a_storage_that_fails_loses_doubles_and_tears_nothing(tmp_path, gs, storage, monkeypatch):
+def test_a_storage_that_fails_loses_doubles_and_tears_nothing(machine, tmp_path, gs, storage):
     """A quarter of the requests fail: refused, dropped, unanswered, cut off."""
     storage.rate = 0.25
     before = sum(storage.traffic.faults.values())
     try:
-        make(clean(machine("one", tmp_path, gs, monkeypatch)))
-        second = machine("two", tmp_path, gs, monkeypatch)
+        make(clean(machine("one", gs)))
+        second = machine("two", gs)
         make(after(second))
     finally:
         storage.rate = 0.0
@@ -305,14 +311,14 @@ def test_a_storage_that_fails_loses_doubles_and_tears_nothing(tmp_path, gs, stor
     ],
 )
 def test_a_service_that_refuses_is_named_with_what_to_do(
-    tmp_path, gs, storage, monkeypatch, code, words, is_asked_again
+    machine, gs, storage, monkeypatch, code, words, is_asked_again
 ):
     monkeypatch.setattr(remote_folder, "NUM_TRIES", 2)
     before = storage.traffic.requests.total()
     storage.status = code
     try:
         with pytest.raises(ValueError, match=rf"{gs} cannot be read .*{words}"):
-            machine("one", tmp_path, gs, monkeypatch)
+            machine("one", gs)
     finally:
         storage.status = None
     assert (storage.traffic.requests.total() - before > 2) == is_asked_again
@@ -352,7 +358,7 @@ def test_a_config_works_in_a_folder_and_mirrors_its_checkpoints(memory, tmp_path
     assert open_run(load_config("configs/demo.toml", kept)).pretrain.checkpoint_dir == "elsewhere"
 
 
-def test_runs_at_an_address_are_listed(memory, tmp_path, monkeypatch):
-    make(clean(machine("one", tmp_path, memory, monkeypatch)))
+def test_runs_at_an_address_are_listed(machine, memory, tmp_path):
+    make(clean(machine("one", memory)))
     lines = list_runs(tmp_path / "none", memory.removesuffix("/run"))
     assert f"  {memory}  clean" in lines
