@@ -26,10 +26,10 @@ def measured(words: str, folder: Path) -> list[dict[str, object]]:
 def test_pretraining_is_timed_beside_its_peer(monkeypatch, tmp_path):
     # the compiler takes a minute and more; what is called in its place is what it would compile
     monkeypatch.setattr(torch, "compile", lambda module: module)
-    words = "pretrain --device cpu --size tiny --rounds 1 --steps 1 --peer --micro-batches 2"
+    words = "pretrain --device cpu --size tiny --rounds 1 --steps 1 --peer"
     ours, *others = measured(words, tmp_path)
     assert ours["ours_is_times_as_fast"] is None
-    assert len(others) == 4
+    assert len(others) == 3
     for row in others:
         ratio = row["ms_per_step"] / ours["ms_per_step"]
         assert row["ours_is_times_as_fast"] == pytest.approx(ratio)
@@ -124,7 +124,6 @@ def test_costs_are_of_all_processes_also_of_those_left_behind(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("pretrain --device cpu --size tiny --micro-batches 3", "--micro-batches 3"),
         ("pretrain --device cpu --size tiny --dropout 1.5", "dropout"),
         ("pretrain --rounds 0", "rounds"),
         ("corpus --data-dir nowhere", "give --data-dir DIR"),

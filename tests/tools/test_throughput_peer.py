@@ -20,7 +20,7 @@ def test_losses_and_every_gradient_equal_ours():
     pool = tiny_pool()
     model = make_model(CONFIG, pool)
     peer = peer_of(model)
-    [batch] = pool.micro_batches(3, CPU)
+    batch = pool.batch(3, CPU)
     masked = model.mask(batch)
     outputs = model(masked)
     outputs.loss().backward()

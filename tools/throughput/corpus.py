@@ -51,7 +51,11 @@ def measure(settings: Settings) -> Report:
     megabytes = prepared.num_bytes / 1e6
     code = Code("electrify", CHECKOUT, work / "near")
     code.write_config(prepared, rules_off() | {"exact_dedup": False, "line_dedup.enabled": False})
-    runs = {"electrify": lambda: {"near duplicates": (code.run("clean", "clean"), megabytes)}}
+
+    def electrify() -> Costs:
+        return {"near duplicates": (code.run("clean", "clean"), megabytes)}
+
+    runs = {"electrify": electrify}
     if settings.peer:
         python, bands = _install_peer(work / "venv"), NearDedupConfig()
         output = work / "peer"

@@ -17,7 +17,6 @@ from transformers import AutoModel
 from benchmarks.encoder import accepted_inputs, load_network, open_model
 from benchmarks.onnx.export import export_onnx, open_session, require_onnx, sample
 from benchmarks.onnx.int8 import quantize
-from electrify.system.machine import git_commit
 from electrify.system.outcome import UserError
 from tools.throughput.report import Report, Row
 from tools.throughput.texts import SHIPPED
@@ -29,7 +28,7 @@ _ANY_MODEL: Any = AutoModel
 _MEANING = """
 Milliseconds of one forward pass of the encoder, its states alone, in the median of the rounds; all
 systems in turn in each round, in one process. torch, the peer, is `AutoModel` with the attention
-that `transformers` chooses, in inference mode. Sizes are of the file, of torch of its weights.
+that `transformers` chooses, in inference mode.
 """
 
 
@@ -40,51 +39,41 @@ class Settings:
     peer: Annotated[bool, "measure torch, too"] = False
     model: Annotated[str, "the encoder's folder"] = SHIPPED
     lengths: Annotated[tuple[PositiveInt, ...], "tokens of a row"] = (16, 64, 128)
-    threads: Annotated[tuple[PositiveInt, ...], "of one prediction"] = (1, 2)
+    threads: Annotated[PositiveInt, "of one prediction"] = 1
     batch_size: Annotated[PositiveInt, "rows at once"] = 1
     rounds: Annotated[PositiveInt, "of all systems in turn"] = 50
 
 
 def measure(settings: Settings) -> Report:
-    """Every length with every number of threads."""
+    """Every length; `UserError` for one that the model has no positions for."""
     require_onnx()
-    rows: list[Row] = []
-    before = torch.get_num_threads()
+    source, rows, before = open_model(settings.model), list[Row](), torch.get_num_threads()
+    longest, most = source.max_positions, max(settings.lengths)
+    if longest and most > longest:
+        raise UserError(f"--lengths {most}: the model has {longest} positions")
     with tempfile.TemporaryDirectory() as temporary:
-        scratch = Path(temporary)
-        source = open_model(settings.model)
-        longest, most = source.max_positions, max(settings.lengths)
-        if longest and most > longest:
-            raise UserError(f"--lengths {most}: the model has {longest} positions")
-        files = {name: scratch / f"{number}.onnx" for number, name in enumerate((FP32, INT8))}
+        files = {
+            name: Path(temporary) / f"{number}.onnx" for number, name in enumerate((FP32, INT8))
+        }
         export_onnx(Path(settings.model), files[FP32], sample())
         quantize(files[FP32], files[INT8])
-        sizes = {name: file.stat().st_size / 1e6 for name, file in files.items()}
         model = load_network(source, _ANY_MODEL)
-        sizes[PEER] = sum(4 * of.numel() for of in model.parameters()) / 1e6
-        for threads in settings.threads:
-            torch.set_num_threads(threads)
-            sessions = {name: open_session(file, threads) for name, file in files.items()}
-            for length in settings.lengths:
-                medians = _milliseconds(settings, model, sessions, length)
-                rows += [
-                    {
-                        "threads": threads,
-                        "length": length,
-                        "system": name,
-                        "megabytes": sizes[name],
-                        "milliseconds": median,
-                        "times_as_fast_as_torch": medians[PEER] / median if settings.peer else None,
-                    }
-                    for name, median in medians.items()
-                ]
+        torch.set_num_threads(settings.threads)
+        sessions = {name: open_session(file, settings.threads) for name, file in files.items()}
+        for length in settings.lengths:
+            medians = _milliseconds(settings, model, sessions, length)
+            for name, median in medians.items():
+                row = {
+                    "length": length,
+                    "system": name,
+                    "megabytes": files[name].stat().st_size / 1e6 if name in files else None,
+                    "milliseconds": median,
+                    "times_as_fast_as_torch": medians[PEER] / median if settings.peer else None,
+                }
+                rows.append(row)
     torch.set_num_threads(before)
-    conditions = {
-        "model": settings.model,
-        "batch_size": settings.batch_size,
-        "rounds": settings.rounds,
-        "git_commit": git_commit(),
-    }
+    names = ("model", "batch_size", "threads", "rounds")
+    conditions = {name: getattr(settings, name) for name in names}
     report = Report("Inference", _PACKAGES, conditions)
     report.add("systems", "Systems", _MEANING, rows)
     return report

@@ -1,6 +1,5 @@
 """How fast a step of pretraining is, beside what a user of `transformers` would write."""
 
-import gc
 import statistics
 import time
 from collections.abc import Callable
@@ -74,7 +73,6 @@ class Settings:
     precision: Annotated[Literal["auto", "fp32", "bf16", "fp16"], "of products"] = "auto"
     size: Annotated[_SizeName, "tiny is of no paper"] = "small"
     batch_size: Annotated[PositiveInt | None, "sequences a step"] = None
-    micro_batches: Annotated[PositiveInt, "time ours in so many parts, too"] = 1
     rounds: Annotated[PositiveInt | None, "of all systems in turn"] = None
     steps: Annotated[PositiveInt | None, "of each system in a round"] = None
     dropout: Annotated[float | None, "of both networks"] = None
@@ -100,14 +98,13 @@ class Pool:
     vocab_size: int
     special: SpecialTokens
 
-    def micro_batches(self, step: int, device: torch.device, num_parts: int = 1) -> list[Batch]:
-        """The batch of a step as a run has it, in so many forward passes."""
+    def batch(self, step: int, device: torch.device) -> Batch:
+        """The batch of a step as a run has it."""
         ids = self.input_ids[step % len(self.input_ids)]
         types = self.token_type_ids[step % len(self.input_ids)]
         number, length = ids.shape
         noise = Noise.draw(noise_key(0, step), number, length, self.slots)
-        batch = Batch(ids, types, noise, torch.zeros(number, dtype=torch.int64))
-        return [part.to(device) for part in batch.split(number // num_parts)]
+        return Batch(ids, types, noise, torch.zeros(number, dtype=torch.int64)).to(device)
 
 
 def zipf_pool(
@@ -170,17 +167,14 @@ def make_model(config: PretrainConfig, pool: Pool) -> ElectraPretrainer:
     return ElectraPretrainer(config, pool.vocab_size, pool.special)
 
 
-def make_ours(
-    config: PretrainConfig, pool: Pool, device: torch.device, num_parts: int = 1
-) -> System:
-    """Steps as a run takes them, in `num_parts` micro-batches."""
+def make_ours(config: PretrainConfig, pool: Pool, device: torch.device) -> System:
+    """Steps as a run takes them."""
     model = make_model(config, pool).to(device)
     optimizer, window = make_optimizer(model, config), MetricsWindow(["Zipf"], device)
     fast_step = FastStep(Update(model, optimizer, config, window, _SEED), device)
 
     def step(number: int) -> None:
-        batches = pool.micro_batches(number, device, num_parts)
-        fast_step(batches, number)
+        fast_step([pool.batch(number, device)], number)
 
     return System(step, device, fast_step)
 
@@ -209,19 +203,16 @@ def make_peer(config: PretrainConfig, pool: Pool, device: torch.device, compiled
 def measure(settings: Settings) -> Report:
     """First steps, then all systems in turn, ours a second time so that the noise is seen.
 
-    Nothing is compiled before the first steps, so that these include all of it. A system that
-    cannot run leaves a note; `ValueError` where ours cannot.
+    Nothing is compiled before the first steps, so that these include all of it. `UserError` where
+    one cannot run.
     """
     device, config = resolve_device(settings.device), settings.config()
     if device.type == "cpu":  # as `electrify pretrain` does; the peers gain by it, too
         keep_freed_memory()
     length = _TINY_LENGTH if settings.size == "tiny" else config.sequence_length
     batch_size = settings.batch_size or _BATCH_SIZES[settings.size][device.type]
-    parts = settings.micro_batches
     if settings.peer and config.architecture == "modern":
         raise UserError(f"--peer --size {settings.size}: transformers has no such ELECTRA")
-    if batch_size % parts:
-        raise UserError(f"--micro-batches {parts} does not divide {batch_size} sequences")
     rounds, steps, warmup = _ROUNDS[device.type]
     rounds, steps = settings.rounds or rounds, settings.steps or steps
     conditions = {
@@ -238,31 +229,23 @@ def measure(settings: Settings) -> Report:
     }
     report = Report("A step of pretraining", _PACKAGES, conditions)
     pool = zipf_pool(config, batch_size, length, settings.vocab_size, BERT_SPECIAL)
+    make: dict[str, Callable[[], System]] = {OURS: lambda: make_ours(config, pool, device)}
+    if settings.peer:
+        make[PEER] = lambda: make_peer(config, pool, device, compiled=False)
+        make[COMPILED_PEER] = lambda: make_peer(config, pool, device, compiled=True)
     systems: dict[str, System] = {}
-
-    def add(name: str, make: Callable[[], System]) -> None:
+    for name in make:
+        log(f"first step of {name}")
+        systems[name] = make[name]()
         try:
-            log(f"first step of {name}")
-            system = make()
-            system.run_first()
+            systems[name].run_first()
         except RuntimeError as error:  # out of memory, or a compiler that is not there
-            report.notes.append(f"{name} did not run: {first_line(error)[:200]}")
-        else:
-            systems[name] = system
-            return
-        gc.collect()  # what failed refers to itself, and would keep its memory
-
-    add(OURS, lambda: make_ours(config, pool, device))
-    if not systems:
-        raise UserError(f"{report.notes[-1]}: try a smaller --batch-size")
+            raise UserError(
+                f"{name}: {first_line(error)[:200]}: try a smaller --batch-size"
+            ) from error
     step = systems[OURS].fast_step
     assert step is not None
     conditions["how"] = step.how()
-    if parts > 1:
-        add(f"{OURS}, {parts} micro-batches", lambda: make_ours(config, pool, device, parts))
-    if settings.peer:
-        add(PEER, lambda: make_peer(config, pool, device, compiled=False))
-        add(COMPILED_PEER, lambda: make_peer(config, pool, device, compiled=True))
     log(f"{rounds} rounds of {steps} steps of {len(systems)} systems")
     for system in systems.values():
         system.run(warmup)

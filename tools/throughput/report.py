@@ -24,7 +24,6 @@ class Report:
     conditions: dict[str, Any]  # what the figures are of
     # title, meaning and rows
     tables: dict[str, tuple[str, str, Sequence[Row]]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
 
     def add(self, name: str, title: str, meaning: str, rows: Sequence[Row]) -> None:
         """Append a table; none if there are no rows."""
@@ -35,7 +34,7 @@ class Report:
         """All of it, with the machine and versions; what is not known is null."""
         tables = {name: rows for name, (_, _, rows) in self.tables.items()}
         whole = {"machine": self._machine(), "conditions": self.conditions, "tables": tables}
-        text = json.dumps({"format_version": 4, **whole, "notes": self.notes})
+        text = json.dumps(whole)
         found: dict[str, Any] = json.loads(text, parse_constant=lambda constant: None)
         return found
 
@@ -53,7 +52,6 @@ class Report:
             f"{about['date']}, {about['cores']} cores of {about['processor']}, {about['system']}, "
             f"Python {about['python']}, {versions}.",
             "\n".join(Table(("condition", ""), conditions).markdown()),
-            *(markdown_text(note) for note in self.notes),
         ]
         for title, meaning, rows in self.tables.values():
             columns = dict.fromkeys(name for row in rows for name in row)

@@ -43,7 +43,7 @@ def finetune(model: str, tasks: str, num_examples: int, device: str) -> None:
                 per_device_eval_batch_size=128,
                 num_train_epochs=1,
                 learning_rate=1e-4,
-                warmup_ratio=0.1,
+                warmup_steps=num_examples // 320,
                 use_cpu=device == "cpu",
                 report_to="none",
                 save_strategy="no",

@@ -51,7 +51,7 @@ class Code:
         sections = [
             "\n".join([f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in of.items())])
             for name, default in _LATER_STAGES.items()
-            for of in [default | changed.get(name, {})]
+            for of in [{**default, **changed.get(name, {})}]
         ]
         write_config(prepared, self.work, clean or {}, sections)
 
@@ -86,7 +86,7 @@ def take_turns(runs: Mapping[str, Callable[[], Costs]], rounds: int) -> list[Row
     """A row for each thing run and each system; ratios are those of the others to the first."""
     costs: dict[str, list[Costs]] = {name: [] for name in runs}
     for number in range(rounds):
-        for name in runs if number % 2 == 0 else reversed(runs):
+        for name in list(runs) if number % 2 == 0 else reversed(list(runs)):
             costs[name].append(runs[name]())
             said = (f"{what} {cost.cpu_seconds:.4g}" for what, (cost, _) in costs[name][-1].items())
             log(f"{name}: CPU seconds of {', '.join(said)}")

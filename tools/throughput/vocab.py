@@ -57,9 +57,10 @@ def measure(settings: Settings) -> Report:
         command = [sys.executable, *map(str, words)]
         return {"training": (run_measured(command, work / "peer.log"), megabytes)}
 
-    runs = {"electrify": lambda: {"training": (code.run("train-vocab", "vocab"), megabytes)}}
-    if settings.peer:
-        runs[PEER] = tokenizers
+    def electrify() -> Costs:
+        return {"training": (code.run("train-vocab", "vocab"), megabytes)}
+
+    runs = {"electrify": electrify} | ({PEER: tokenizers} if settings.peer else {})
     report = Report("The vocabulary", _PACKAGES, prepared.conditions() | vocab)
     report.add("systems", "Systems", _MEANING, take_turns(runs, 1))
     return report
