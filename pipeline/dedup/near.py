@@ -31,8 +31,6 @@ from itertools import groupby
 import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from pipeline.dedup.minhash import Halves, Keys, Offsets, splitmix64
 from pipeline.dedup.records import (
@@ -93,6 +91,9 @@ def join_edges(parts: Sequence[Edges]) -> Edges:
     edges = np.concatenate([NO_EDGES, *parts])
     if not len(edges):
         return NO_EDGES
+    from scipy.sparse import coo_array  # here: most processes never come here
+    from scipy.sparse.csgraph import connected_components
+
     documents, numbers = np.unique(edges, return_inverse=True)
     left, right = numbers.reshape(-1, 2).T
     shape = (len(documents), len(documents))
