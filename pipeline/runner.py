@@ -131,9 +131,7 @@ def prepare_workers() -> None:
     """
     from multiprocessing import forkserver  # some systems have none
 
-    forkserver.set_forkserver_preload(
-        ["apache_beam.runners.worker.sdk_worker_main", "pipeline.clean"]
-    )
+    forkserver.set_forkserver_preload(["pipeline.preload"])
     forkserver.ensure_running()
 
 

@@ -94,23 +94,23 @@ def band_keys(shingles: Shingles, num_bands: int, rows_per_band: int) -> Keys:
 
 
 def _shingle(texts: Sequence[str]) -> Shingles:
-    tables = _tables()
+    by_code = tables()
     codes: npt.NDArray[Any] = code_points("\n".join(texts))
     text_starts = _starts(texts)
-    others = np.flatnonzero(~tables.is_simple.take(codes))
+    others = np.flatnonzero(~by_code.is_simple.take(codes))
     if len(others):
         texts = [*texts]
         for index in set((np.searchsorted(text_starts, others, side="right") - 1).tolist()):
             texts[index] = fold(texts[index])
         codes, text_starts = code_points("\n".join(texts)), _starts(texts)
-    values = tables.values.take(codes)
+    values = by_code.values.take(codes)
     places = np.flatnonzero(values)
     bounds = np.searchsorted(places, text_starts)  # of the texts among the characters of words
     starts_unit = np.ones(len(places), dtype=bool)
     starts_unit[1:] = values[places[1:] - 1] == 0
-    spaceless = np.flatnonzero(tables.is_spaceless.take(codes))
+    spaceless = np.flatnonzero(by_code.is_spaceless.take(codes))
     if len(spaceless):
-        letters = np.concatenate(([0], np.cumsum(tables.is_letter.take(codes))))
+        letters = np.concatenate(([0], np.cumsum(by_code.is_letter.take(codes))))
         num_letters = np.diff(letters[np.minimum(text_starts, len(codes))])
         by_character = np.diff(np.searchsorted(spaceless, text_starts)) * 2 > num_letters
         starts_unit |= np.repeat(by_character, np.diff(bounds))
@@ -188,7 +188,7 @@ class _Tables(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _tables() -> _Tables:
+def tables() -> _Tables:
     categories = [unicodedata.category(chr(code))[0] for code in range(sys.maxunicode + 1)]
     kinds = np.frombuffer("".join(categories).encode(), dtype="S1")
     is_letter = (kinds == b"L") | (kinds == b"M")

@@ -10,7 +10,6 @@ from electrify.stage.folder import write_json
 from pipeline.report.counts import Rows, Tally, group_by, report_json, sum_by
 
 _MAX_ROWS = 200  # of a table; report.json has them all
-_MAX_PLOTTED = 12  # sources
 Report = Mapping[str, Any]  # as `report_json` makes it
 
 
@@ -58,10 +57,6 @@ def _result(page: Page, report: Report) -> None:
             for name, rows, lost in losses(report)
         ],
     )
-    sources = sorted(report["sources"], key=lambda row: -row["characters_in"])[:_MAX_PLOTTED]
-    labels = [row["source"] for row in sources]
-    if len(sources) > 1:  # of one the figures above say all
-        _in_and_kept(page, "Characters by source, the largest first", labels, sources, "characters")
 
 
 def losses(report: Report) -> list[tuple[str, int | None, int]]:
@@ -81,12 +76,6 @@ def _percent(part: int | None, whole: int) -> str | None:
     return None if part is None else f"{100 * part / max(1, whole):.1f} %"
 
 
-def _in_and_kept(page: Page, title: str, labels: list[str], rows: Rows, what: str) -> None:
-    """Bars of what came in and what was kept."""
-    series = {name: [row[f"{what}_{name}"] for row in rows] for name in ("in", "kept")}
-    page.bar_plot(title, labels, series, what)
-
-
 def _sources(page: Page, report: Report) -> None:
     headers = ("language", "source", "documents in", "kept", "characters in", "kept")
     _table(page, headers, report["sources"], "characters_kept")
@@ -94,22 +83,16 @@ def _sources(page: Page, report: Report) -> None:
 
 def _languages(page: Page, report: Report) -> None:
     rows = report["languages"]
-    labels = [row["language"] for row in rows]
-    for what in ("documents", "characters") if len(rows) > 1 else ():
-        _in_and_kept(page, f"{what.capitalize()} by language", labels, rows, what)
     headers = ("language", "documents in", "kept", "characters in", "kept", "characters kept, %")
     percents = [round(100 * r["characters_kept"] / max(1, r["characters_in"]), 1) for r in rows]
     page.table(headers, [(*r.values(), p) for r, p in zip(rows, percents, strict=True)])
 
 
 def _lengths(page: Page, report: Report) -> None:
-    page.paragraph(
-        "Documents by number of characters, as they were read and as they were kept; each bar "
-        "reaches from its label to twice as many."
-    )
-    rows = report["lengths"]
-    labels = [f"{row['characters']:,}" for row in rows]
-    _in_and_kept(page, "Documents by length", labels, rows, "documents")
+    page.paragraph("Documents by number of characters, as they were read and as they were kept.")
+    headers = ("characters", "documents in", "kept")
+    rows = [(f"{row['characters']:,} or more", *[*row.values()][1:]) for row in report["lengths"]]
+    page.table(headers, rows)
 
 
 def _statistics(page: Page, report: Report) -> None:

@@ -13,9 +13,9 @@ import numpy as np
 from pipeline.rules.quality import RULES
 
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
-_FIRST_CHARACTERS = 100_000  # of a part: all documents up to here are measured, then one of _EACH
+_FIRST_CHARACTERS = 50_000  # of a part: all documents up to here are measured, then one of _EACH
 _EACH = 32
-_MOST_OF_PART, _MOST = 200, 2_000
+_MOST_OF_PART, _MOST = 100, 2_000
 # limit, statistic: those that are no quality rules first
 _LIMITS = [
     ("min_characters", "characters"),
