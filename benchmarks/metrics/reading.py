@@ -157,9 +157,9 @@ def _mean_scores(
     gold: Answers, predictions: Predictions, scores: Mapping[str, Score]
 ) -> dict[str, float]:
     """Means over all questions, of which those without prediction count 0."""
-    said = {question: answers for question, answers in gold.items() if question in predictions}
-    best = {name: best_scores(said, predictions, score) for name, score in scores.items()}
-    return {name: mean([of.get(question, 0.0) for question in gold]) for name, of in best.items()}
+    answered = {question: answers for question, answers in gold.items() if question in predictions}
+    best = {name: best_scores(answered, predictions, score) for name, score in scores.items()}
+    return {name: mean([values.get(q, 0.0) for q in gold]) for name, values in best.items()}
 
 
 def _exact_and_f1(f1: Callable[..., float], normalize: Normalize) -> dict[str, Score]:
@@ -220,8 +220,8 @@ def klue_mrc(
         result[name] = mean([*scores.values()])
         if question_types is not None:
             for kind in QUESTION_TYPES:
-                of_type = [s for q, s in scores.items() if question_types[q] == kind]
-                by_type[f"{name}_type{kind}"] = mean(of_type)
+                typed = [s for q, s in scores.items() if question_types[q] == kind]
+                by_type[f"{name}_type{kind}"] = mean(typed)
     return result | by_type | _mean_scores(gold, predictions, _CORRECTED)
 
 

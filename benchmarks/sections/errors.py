@@ -15,9 +15,9 @@ from benchmarks.statistics.scores import TaskScore, scores_of
 from benchmarks.tasks.load import (
     SPLIT_EVAL,
     dir_of,
-    drawn,
     read_splits,
     rows_digest,
+    sample_rows,
     split_by_group,
 )
 from benchmarks.tasks.task import Example, Line, Task
@@ -105,7 +105,7 @@ def _examples(task: Task, result: Result, data_dirs: Sequence[Path]) -> list[Exa
     if SPLIT_EVAL in result.split:  # a part of it was learnt from
         rows = split_by_group(task, rows)[1]
     if len(rows) > result.num_examples:  # of `evaluate.limit`
-        rows = drawn(rows, result.num_examples)
+        rows = sample_rows(rows, result.num_examples)
         digest = rows_digest(rows)
     if digest != result.data_sha256.get(task.reported) or len(rows) != result.num_examples:
         raise UserError(

@@ -97,10 +97,10 @@ class DialogueStateTracking(Task):
     ) -> Iterator[GoldExample]:
         """Every user turn with all before it, each behind what was said right before it; and the
         state that the turn leaves."""
-        said, texts = self.texts(row, place), list[str]()
+        turns, texts = self.texts(row, place), list[str]()
         users = [n for n, turn in enumerate(row["dialogue"]) if turn.get("role") == "user"]
         for count, number in enumerate(users):
-            texts += said[max(0, number - 1) : number + 1]
+            texts += turns[max(0, number - 1) : number + 1]
             gold = None
             if is_labelled:
                 state = row["dialogue"][number].get("state")
@@ -137,9 +137,9 @@ class DialogueStateTracking(Task):
             kept = ids[max(0, len(ids) - (max_length - 2)) :]
             input_ids.append([first, *kept, separator])
             state = slot_values(example.gold or ())
-            of_slots = [state.get(slot, NONE) for slot in self.labels]
-            gates.append([GATES.index(v) if v in GATES else GENERATED for v in of_slots])
-            values.append([target(value) for value in of_slots])
+            slot_state = [state.get(slot, NONE) for slot in self.labels]
+            gates.append([GATES.index(v) if v in GATES else GENERATED for v in slot_state])
+            values.append([target(value) for value in slot_state])
         padding, tokenizers = ([one] * len(examples) for one in (tokenizer.pad_token_id, tokenizer))
         return Features.of_rows(
             input_ids,

@@ -330,18 +330,12 @@ def entity_span(entity: Any, place: str) -> Span:
     return first, last
 
 
-def closed(text: str) -> str:
-    """The marked text with a blank behind it where it ends in a marker, so that `repaired` can
-    read on: no piece follows and none is repaired. The official code stops with an IndexError."""
-    return text + " " if text.endswith((SUBJECT[1], OBJECT[1])) else text
-
-
 def repaired(text: str, pieces: Sequence[str], tokenizer: Any) -> list[str]:
     """The pieces of a marked text as if the closing markers did not cut words.
 
     The first piece behind a marker in a word becomes a continuation ("##") if it begins with a
     Hangul syllable; which piece that makes need not be in the vocabulary. With sentencepiece it
-    loses its word start. Raises `ValueError` for a text that ends in a closing marker.
+    loses its word start. The official code stops at a text that ends in a marker.
     """
     marked = list(pieces)
     prefix = continuation_prefix(tokenizer)
@@ -349,11 +343,7 @@ def repaired(text: str, pieces: Sequence[str], tokenizer: Any) -> list[str]:
     has_word_starts = type(model).__name__ == "Unigram"  # as XLM-R and others of sentencepiece
     for marker in (SUBJECT[1], OBJECT[1]):
         behind = text.find(marker) + len(marker)
-        if behind >= len(text):
-            raise UserError(
-                f"the text ends in {marker}: no character says whether a word continues"
-            )
-        if text[behind] == " " or marker not in marked:  # cut off by the maximum length
+        if text[behind : behind + 1] in (" ", "") or marker not in marked:  # cut off by the length
             continue
         position = marked.index(marker) + 1
         piece = marked[position] if position < len(marked) else ""
@@ -425,7 +415,7 @@ class RelationExtraction(Classification):
         self, examples: Sequence[Any], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
         """One row a sentence, of one segment; `examples` are `RelationExample`."""
-        texts = [closed(example.marked) for example in examples]
+        texts = [example.marked for example in examples]
         rows = entity_inputs(texts, tokenizer, max_length)
         return Features.of_rows(
             rows,

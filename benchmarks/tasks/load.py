@@ -164,8 +164,8 @@ def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]
     tasks = check_data(options)
     dirs = data_dirs(options, tasks)
     places = {task.name: dir_of(task, dirs) for task in tasks}
-    if of_hub := [n for n, place in places.items() if str(place) == HUB and n in TASKS]:
-        log(f"read from the hub: {', '.join(of_hub)}")
+    if on_hub := [n for n, place in places.items() if str(place) == HUB and n in TASKS]:
+        log(f"read from the hub: {', '.join(on_hub)}")
         try_hub()
     tasks = [versioned(task, places[task.name]) for task in tasks]
     data: dict[str, TaskData] = {}
@@ -199,7 +199,7 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
     Raises `ValueError` as `read_splits`, and where nothing is left to learn from or to report."""
     rows, commits = _read(task, data_dir, None)
     reported, split = rows[task.reported], task.reported
-    further = {n: of for n, of in rows.items() if of and n not in (task.reported, "train")}
+    further = {n: r for n, r in rows.items() if r and n not in (task.reported, "train")}
     for name in rows.keys() - {*further, task.reported, "train"}:
         warn(f"{task.name} {name}: the file has no rows, and nothing is predicted for it")
     counts = {name: task.count_rows(examples) for name, examples in rows.items()}
@@ -220,7 +220,7 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
     if task.suite == OWN:
         hashed += task.also_reported  # they decide which training rows are left
         # training rows whose texts are those of a row to predict, in either order, are left out
-        seen = {_texts_of(e) for rows_of in (reported, *further.values()) for e in rows_of}
+        seen = {_texts_of(e) for split in (reported, *further.values()) for e in split}
         kept = tuple(example for example in train if _texts_of(example) not in seen)
         log(describe(task, kept, reported, further, len(train) - len(kept)))
         train = kept
@@ -242,11 +242,11 @@ def limited(task: Task, data: TaskData, limit: int | None) -> TaskData:
     """At most so many rows of each split, as a part of it: split, digests and `parts` say so."""
     learnt = "train" if task.reported != "train" else "learnt"  # of one file a part is reported
     rows = {learnt: data.train, task.reported: data.reported, **data.further}
-    cut = {name: of for name, of in rows.items() if limit is not None and len(of) > limit}
+    cut = {n: r for n, r in rows.items() if limit is not None and len(r) > limit}
     if limit is None or not cut:
         return data
-    rows |= {name: drawn(of, limit) for name, of in cut.items()}
-    officially = {name: task.count_rows(of) for name, of in cut.items()}
+    rows |= {name: sample_rows(split, limit) for name, split in cut.items()}
+    officially = {name: task.count_rows(split) for name, split in cut.items()}
     officially |= {name: count for name, (_, count) in data.parts.items()}
     hashed = [name for name in cut if name in (*data.sha256, learnt)]
     is_whole = task.reported not in cut or data.split.endswith(PART)
@@ -261,7 +261,7 @@ def limited(task: Task, data: TaskData, limit: int | None) -> TaskData:
     )
 
 
-def drawn(rows: tuple[Example, ...], limit: int) -> tuple[Example, ...]:
+def sample_rows(rows: tuple[Example, ...], limit: int) -> tuple[Example, ...]:
     """So many of the rows at most, in their order; of splits of one size the same places."""
     if limit >= len(rows):
         return rows
@@ -472,13 +472,13 @@ def _load(task: Task, path: str, name: str | None, folder: Path | None) -> Any:
 def _commit(path: str, sets: Any, is_of_hub: bool) -> str | None:
     """The commit that data sets say they are of: where the hub does not answer, `datasets` takes
     what its cache has, whatever was asked for."""
-    said = set()
+    commits = set()
     for dataset in dict(sets).values():
         addresses = [*(dataset.info.download_checksums or ()), *map(str, dataset.cache_files)]
-        said |= set(_IN_ADDRESS.findall(" ".join(addresses)))
-    if len(said) != 1:
+        commits |= set(_IN_ADDRESS.findall(" ".join(addresses)))
+    if len(commits) != 1:
         return UNKNOWN if is_of_hub else None
-    (commit,) = said
+    (commit,) = commits
     asked = REVISIONS[path] if is_of_hub else commit
     if _COMMIT.fullmatch(asked) and commit != asked:
         warn(f"{path}: the cache of `datasets` has commit {commit}, which is read for {asked}")

@@ -40,7 +40,7 @@ from benchmarks.tasks.labels import (
 from benchmarks.tasks.rows import Row, is_missing, nested, number_of, placed_answers
 from benchmarks.tasks.spans import OwnReading, Scorer
 from benchmarks.tasks.tags import OwnEntityTagging, OwnWordTagging, WordLabels
-from benchmarks.tasks.task import OWN, Example, MetricFunction, Task, listed
+from benchmarks.tasks.task import OWN, Example, MetricFunction, Task
 from electrify.config.evaluate import OwnKind, OwnTask
 from electrify.config.load import toml_value
 from electrify.stage.folder import digest_of, whole_file
@@ -65,6 +65,7 @@ _KINDS: Mapping[OwnKind, tuple[type[Task], tuple[MetricFunction, ...]]] = {
     "reading": (OwnReading, ()),  # the metrics of SQuAD's scripts
 }
 _COLUMNS = read_toml(Path(__file__).with_name("columns.toml"))
+_MAX_NAMES = 8  # in a message
 _MAX_CLASSES = 20  # more different numbers than this are amounts
 _TRAIN_FRACTION = 0.8  # of the texts, where there is a training file alone
 
@@ -121,11 +122,11 @@ def _adapter(made_by: type[Task]) -> TypeAdapter[Task]:
 
 def files_of(options: OwnTask) -> dict[str, Path]:
     """The files of a task by split; `UserError` where the hub does not give them."""
-    of_hub = files_on_hub(options.train) if is_on_hub(options.train) else {}
-    return of_hub | {
+    on_hub = files_on_hub(options.train) if is_on_hub(options.train) else {}
+    return on_hub | {
         split: Path(name).expanduser().absolute()
         for split in ("train", "dev", "test")
-        if (name := getattr(options, split)) and not (split == "train" and of_hub)
+        if (name := getattr(options, split)) and not (split == "train" and on_hub)
     }
 
 
@@ -143,8 +144,8 @@ def own_task(options: OwnTask) -> Task:
     free = [column for column in columns if column not in choices]
     label = _label_column(options, free, rows)
     for split in ("dev", "test"):  # of the hub: a hidden one has null or -1 in every row
-        is_of_hub = split in splits and not getattr(options, split)
-        if is_of_hub and all(_is_hidden(value) for _, value in _values(label, splits[split])):
+        is_on_hub = split in splits and not getattr(options, split)
+        if is_on_hub and all(_is_hidden(value) for _, value in _values(label, splits[split])):
             log(f"own task {options.train}: its {split} split has no labels and is left out")
             del splits[split], paths[split]
     placed = [*chain.from_iterable(splits.values())]
@@ -164,7 +165,7 @@ def own_task(options: OwnTask) -> Task:
     values = _values(label, placed)
     if kind != "reading" and (empty := [place for place, value in values if is_missing(value)]):
         raise UserError(
-            f"{_listed(empty)}: no value in column {label!r}; fill it in or remove the row"
+            f"{_join_places(empty)}: no value in column {label!r}; fill it in or remove the row"
         )
     metrics = [metric.__name__ for metric in _KINDS[kind][1]] or ["f1"]
     if options.metric not in (None, *metrics):
@@ -194,7 +195,7 @@ def own_task(options: OwnTask) -> Task:
         }
     )
     task = replace(task, labels=_labels(task, kind, placed))
-    settled = {n: of for n, of in (record_of(task) or {}).items() if n not in _UNSETTLED}
+    settled = {n: v for n, v in (record_of(task) or {}).items() if n not in _UNSETTLED}
     version = digest_of(settled)[:8]
     files = {split: (str(path),) for split, path in paths.items()}
     return replace(task, version=version, files=files, note=options.note or "")
@@ -217,9 +218,9 @@ def describe(
             what = f"{num_without:,} questions without one"
         case "tagging" | "entities":
             types = {label[2:] for label in task.labels if label != OUTSIDE}
-            what = f"{len(types)} types of entities: {listed(sorted(types), ', ')}"
+            what = f"{len(types)} types of entities: {_join_names(sorted(types))}"
         case "classification" | "multi-label" | "choices" | "word-labels":
-            what = f"{len(task.labels)} labels: {listed(task.labels, ', ')}"
+            what = f"{len(task.labels)} labels: {_join_names(task.labels)}"
     text = (
         f"{task.name}: {kind} of column {task.label_field!r} ({what}), text in "
         f"{' and '.join(map(repr, task.text_fields))}, {len(rows) + num_dropped:,} rows"
@@ -227,13 +228,13 @@ def describe(
     if task.reported == "train":
         text += f"; no dev file: {100 * (1 - _TRAIN_FRACTION):.0f} % of the texts are held out"
     text += f"; {len(train):,} rows to learn from, {len(reported):,} of {task.reported} reported"
-    text += "".join(f", {len(of):,} of {name} beside them" for name, of in further.items())
+    text += "".join(f", {len(split):,} of {name} beside them" for name, split in further.items())
     if num_dropped:
         text += f"; {num_dropped:,} training rows are left out: their texts are reported too"
-    said = {split: bundled_name(file) for split, (file,) in task.files.items()}
-    said |= {"kind": kind} if kind == "word-labels" else {}
-    said |= {"text": "COLUMN", "label": "COLUMN"}
-    return f"{text}\nfor other columns: --set 'evaluate.own_tasks=[{toml_value(said)}]'"
+    override = {split: bundled_name(file) for split, (file,) in task.files.items()}
+    override |= {"kind": kind} if kind == "word-labels" else {}
+    override |= {"text": "COLUMN", "label": "COLUMN"}
+    return f"{text}\nfor other columns: --set 'evaluate.own_tasks=[{toml_value(override)}]'"
 
 
 def _read(options: OwnTask, path: Path) -> Placed:
@@ -255,11 +256,17 @@ def _values(column: str, rows: Placed) -> Values:
     return [(place, nested(row, column)) for place, row in rows]
 
 
-def _listed(places: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
+    """The first names and how many more; a dash of none."""
+    more = [f"and {len(names) - _MAX_NAMES} more"] if len(names) > _MAX_NAMES else []
+    return ", ".join([*names[:_MAX_NAMES], *more]) or "–"
+
+
+def _join_places(places: Sequence[str]) -> str:
     """The first place, and how many more, with the numbers of some."""
     if len(places) == 1:
         return places[0]
-    numbers = listed([place.rpartition(" ")[2] for place in places[1:]], ", ")
+    numbers = _join_names([place.rpartition(" ")[2] for place in places[1:]])
     return f"{places[0]} and {len(places) - 1:,} more ({numbers})"
 
 
@@ -346,11 +353,11 @@ def _known(names: Sequence[str], columns: Sequence[str]) -> list[str]:
 
 
 def _which(options: OwnTask, what: str, columns: Sequence[str]) -> UserError:
-    said = options.model_dump(exclude_defaults=True)
-    said[what] = ["COLUMN"] if what == "choices" else "COLUMN"
+    override = options.model_dump(exclude_defaults=True)
+    override[what] = ["COLUMN"] if what == "choices" else "COLUMN"
     return UserError(
         f"{options.train}: which column is the {what}? There are {', '.join(columns)}. Name it: "
-        f"--set 'evaluate.own_tasks=[{toml_value(said)}]'"
+        f"--set 'evaluate.own_tasks=[{toml_value(override)}]'"
     )
 
 
@@ -373,8 +380,9 @@ def _kind(label: str, values: Values, has_words: bool) -> OwnKind:
     odd = _no_numbers(given)
     numbers = Counter(number_of(value) for _, value in given if not math.isnan(number_of(value)))
     if odd and numbers.total() > len(odd):
+        where = _join_places([place for place, _ in odd])
         raise UserError(
-            f"{_listed([place for place, _ in odd])}: {odd[0][1]!r:.80} in column {label!r} is no "
+            f"{where}: {odd[0][1]!r:.80} in column {label!r} is no "
             f"number, {numbers.total():,} others are; correct it or remove the row (if it is a "
             'label, say kind = "classification")'
         )
@@ -396,7 +404,7 @@ def _scorer(options: OwnTask, rows: Placed) -> Scorer:
 
 def _range(options: OwnTask, label: str, values: Values) -> tuple[float, float]:
     if odd := _no_numbers(values):
-        place = _listed([place for place, _ in odd])
+        place = _join_places([place for place, _ in odd])
         raise UserError(
             f"{place}: {odd[0][1]!r:.80} in column {label!r} is no number; correct it (a fraction "
             "has a point, 3.5) or remove the row"

@@ -32,18 +32,11 @@ Sampler = Callable[[Positions], float]  # from positions of lines (n,) to a scor
 
 SEGMENTS = "segments"  # in `Features.details`: by row the pieces of each of its parts, read apart
 OWN = "own"  # the suite of the user's own tasks
-_MAX_LISTED = 8
 
 
 def titled(name: str, note: str) -> str:
     """A task's name with its note: `sample-headlines (made up)`."""
     return f"{name} ({note})" if note else name
-
-
-def listed(parts: Sequence[str], separator: str = "; ") -> str:
-    """Parts in a row, the first few and how many more; a dash of none."""
-    more = [f"and {len(parts) - _MAX_LISTED} more"] if len(parts) > _MAX_LISTED else []
-    return separator.join([*parts[:_MAX_LISTED], *more]) or "–"
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,8 @@ def _relation_inputs(golden: Golden, guid: str) -> Mapping[str, Any]:
     row, tokenizer = golden["references"][guid], bert_tokenizer(golden["vocab"], added=MARKERS)
     spans = [entity_span(row[name], guid) for name in ("subject_entity", "object_entity")]
     text = marked(row["sentence"], *spans)
+    if text.endswith(">"):  # the official code reads one character on
+        raise ValueError(f"{text} ends in a marker")
     ids = entity_inputs([text], tokenizer, golden["max_seq_length"])[0]
     return {
         "marked": text,

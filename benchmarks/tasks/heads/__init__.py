@@ -15,7 +15,7 @@ from benchmarks.tasks.heads.linear import (
     LinearHead,
     MultiLabelHead,
     RegressionHead,
-    drawn,
+    seeded,
 )
 from benchmarks.tasks.heads.spans import JointHead, SpanHead
 from benchmarks.tasks.labels import (
@@ -57,11 +57,11 @@ def make_head(task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.G
             return LinearHead(encoder, num_labels, generator, "none")
         case DependencyParsing():  # of one size whatever the encoder's
             tags = len(task.pos_tags) if task.use_pos else None
-            return drawn(lambda: Parser(config.hidden_size, num_labels, tags), generator)
+            return seeded(lambda: Parser(config.hidden_size, num_labels, tags), generator)
         case DialogueStateTracking():
             names = [slot.replace("-", " ") for slot in task.labels]
             ids = tokenizer(names, add_special_tokens=False)["input_ids"]
-            return drawn(lambda: SlotGenerator(encoder, ids, tokenizer.pad_token_id), generator)
+            return seeded(lambda: SlotGenerator(encoder, ids, tokenizer.pad_token_id), generator)
         case Spans(head="span"):
             return SpanHead(encoder, generator)
         case Spans():  # with a classifier only where questions may have no answer
@@ -92,8 +92,8 @@ def pad_rows(features: Features, rows: NDArray[np.int64], pad_id: int) -> Arrays
     if segments := features.details.get(SEGMENTS):
         ends = [np.cumsum(segments[row])[:-1] for row in rows]
         ids, types = (
-            [part for of_row, at in zip(of, ends, strict=True) for part in np.split(of_row, at)]
-            for of in (ids, types)
+            [part for row, at in zip(values, ends, strict=True) for part in np.split(row, at)]
+            for values in (ids, types)
         )
     length = max(map(len, ids))
     return {

@@ -172,7 +172,7 @@ class EncoderWithHead(nn.Module):
 Built = TypeVar("Built")
 
 
-def drawn(build: Callable[[], Built], generator: torch.Generator) -> Built:
+def seeded(build: Callable[[], Built], generator: torch.Generator) -> Built:
     """What `build` makes, its random numbers drawn by `generator`; the global state stays as is."""
     seed = int(torch.randint(2**62, (), generator=generator))
     with torch.random.fork_rng(devices=[]):  # modules are built on the CPU

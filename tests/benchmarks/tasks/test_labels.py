@@ -12,7 +12,6 @@ from transformers import ElectraConfig, ElectraForMultipleChoice, ElectraModel
 from benchmarks.encoder import open_model
 from benchmarks.finetune import Split, TaskFeatures, finetune
 from benchmarks.metrics.labels import exact_match, label_set_macro_f1, label_set_micro_f1
-from benchmarks.tasks.errors import failure_of, parts_of, shown
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead, MultiLabelHead
 from benchmarks.tasks.labels import MultiLabelClassification, MultipleChoice
@@ -157,18 +156,6 @@ def test_it_learns_which_choice_is_a_topic(tmp_path: Path, model_folder: Path):
     assert fitted.train_flops
 
 
-def test_a_mistake_shows_the_choices(tmp_path: Path):
-    task = own_task_of(tmp_path, COPA)
-    (example,) = task.examples(COPA[0], "x", "here", True)
-    outputs = {"logits": np.array([0.0, 2.0], dtype=np.float32)}
-    (line,) = task.lines([example], None, [outputs])  # type: ignore[arg-type]
-    assert [(part.gold, part.predicted) for part in parts_of(task, line)] == [("0", "1")]
-    failure = failure_of(task, [line], example)
-    assert failure
-    assert failure.severity == pytest.approx(0.880797)
-    assert [name for name, _ in shown(task, example, line)] == ["text", "0", "1"]
-
-
 # Several labels.
 
 LABEL_SETS = [
@@ -213,7 +200,7 @@ def test_labels_above_one_half_are_predicted(task: MultiLabelClassification):
     scores = task.score([line])
     assert scores["label_set_micro_f1"] == pytest.approx(0.5)
     assert scores["exact_match"] == 0
-    assert [(part.gold, part.predicted) for part in parts_of(task, line)] == [
+    assert task.label_pairs(line) == [
         ("가", "가"),
         ("", "나"),
         ("다", ""),

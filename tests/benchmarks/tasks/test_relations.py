@@ -7,7 +7,6 @@ from transformers import BertTokenizer, PreTrainedTokenizerFast
 from benchmarks.tasks.labels import (
     MARKERS,
     RelationExample,
-    closed,
     entity_inputs,
     repaired,
 )
@@ -29,11 +28,8 @@ def tokenizer():
 def test_a_text_may_end_behind_a_marker(tokenizer):
     """The official code reads one character on and stops with an IndexError."""
     text = "<subj>민수</subj>는 <obj>서울</obj>"
-    with pytest.raises(ValueError, match="ends in </obj>"):
-        repaired(text, tokenizer.tokenize(text), tokenizer)
-    (ids,) = entity_inputs([closed(text)], tokenizer, 32)
+    (ids,) = entity_inputs([text], tokenizer, 32)
     assert tokenizer.convert_ids_to_tokens(ids)[-3:] == ["서울", "</obj>", "[SEP]"]
-    assert closed("<subj>민수</subj>는") == "<subj>민수</subj>는"
 
 
 def test_word_starts_of_sentencepiece_are_taken_back():
