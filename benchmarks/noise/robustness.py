@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -88,7 +89,7 @@ def add_rows(task: Task, data: TaskData) -> TaskData:
         for row in rows
         if (texts := kind.perturb(row.texts, strength, row.id)) != row.texts
     ]
-    changes = {"further": {SPLIT: tuple(perturbed)}, "reported": tuple(rows)}
+    changes: dict[str, Any] = {"further": {SPLIT: tuple(perturbed)}, "reported": tuple(rows)}
     changes |= {"sha256": data.sha256 | {SPLIT: rows_digest(perturbed)}}
     if len(rows) < len(data.reported):
         parts = {**data.parts, data.split: (len(rows), len(data.reported))}
@@ -132,8 +133,8 @@ def _conditions(
     for result in results:
         of_seed = perturbed.setdefault(result.seed, {})
         for line in lines_of_result(folder, result, SPLIT) or ():
-            kind, strength, row = str(line["id"]).split(_SEPARATOR, 2)
-            of_seed.setdefault((kind, float(strength)), {})[row] = {**line, "id": row}
+            name, chance, row = str(line["id"]).split(_SEPARATOR, 2)
+            of_seed.setdefault((name, float(chance)), {})[row] = {**line, "id": row}
     values, draws = scored(task, clean)
     for kind, strength in next(iter(perturbed.values())):
         changed = {seed: of_seed[kind, strength] for seed, of_seed in perturbed.items()}

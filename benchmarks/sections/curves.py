@@ -11,18 +11,15 @@ from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Record, Table, short
 from benchmarks.sections.scores import protocol_differences
 from benchmarks.statistics.scores import (
-    ELECTRA_AVERAGE,
     Sample,
     TaskScore,
     encoder_name,
-    overall,
     sample_of,
     scores_of,
 )
 from electrify.page.page import Page
 from electrify.system.progress import duration
 
-_GLUE = "GLUE dev, mean of 8 tasks"
 _FLOPS_LABEL = "pretraining FLOPs, the paper's count"
 Points = list[tuple[float, float]]
 
@@ -247,49 +244,24 @@ def _mean(records: Sequence[Result], name: str) -> float | None:
 
 
 def add_score_against_flops(page: Page, runs: Sequence[RunFolder]) -> None:
-    """Scores against pretraining FLOPs: GLUE's mean where a run has all of its tasks, and each task
-    of which two points or more are known. The last point of each run has a mark, and a line of
-    those before."""
-    plots = {_GLUE: (_GLUE, {run.name: _glue_points(run) for run in runs})}
+    """Each task of which two points or more are known against pretraining FLOPs. The last point of
+    each run has a mark, and a line of those before."""
     own = [score.first for run in runs for score in scores_of(run) if not score.encoder]
     for task, metric in {first.task: first.metric for first in own}.items():
-        plots[task] = f"{metric}, percent", {run.name: _task_points(run, task) for run in runs}
-    shown = {
-        name: (label, {run: points for run, points in lines.items() if points})
-        for name, (label, lines) in plots.items()
-        if sum(map(len, lines.values())) > 1
-    }
-    if not shown:
-        return
-    with page.fold("Scores against FLOPs"):
-        for name, (label, lines) in shown.items():
+        lines = {run.name: points for run in runs if (points := _task_points(run, task))}
+        if sum(map(len, lines.values())) > 1:
             marks = {"runs": [(*points[-1], run) for run, points in lines.items()]}
-            title = f"{name} against {_FLOPS_LABEL}"
+            title, label = f"{task} against {_FLOPS_LABEL}", f"{metric}, percent"
             page.scatter_plot(title, marks, _FLOPS_LABEL, label, log_x=True, lines=lines)
 
 
-def _glue_points(run: RunFolder) -> Points:
-    """(FLOPs, mean of GLUE's tasks in percent) of checkpoints and of the export."""
-    scored = [
-        (_until(run, "flops_paper", step), records)
-        for step, records in run.checkpoint_evaluations.items()
-    ]
-    scored.append((_flops(run), run.evaluations.get("evaluate", ())))
-    means = [(x, overall(of).get((ELECTRA_AVERAGE, "pretrained"), math.nan)) for x, of in scored]
-    return _finite(means)
-
-
 def _task_points(run: RunFolder, task: str) -> Points:
-    """The same of one task."""
+    """(FLOPs, score in percent) of checkpoints and of the export."""
     points = {p.flops: p.sample.mean for p in curves_of(run)[0].get(task, []) if p.step}
     for score in scores_of(run):
         if score.first.task == task and not score.encoder:
             points[_flops(run)] = score.pretrained.mean
-    return _finite(points.items())
-
-
-def _finite(points: Iterable[tuple[float, float]]) -> Points:
-    return sorted((x, 100 * mean) for x, mean in points if math.isfinite(x * mean))
+    return sorted((x, 100 * mean) for x, mean in points.items() if math.isfinite(x * mean))
 
 
 def _flops(run: RunFolder) -> float:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from math import isfinite
-from numbers import Real
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's palette, told apart by readers of every colour vision, without its yellow
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+LINE_STYLES = ("-", "--", ":")  # the next one for each round of colours
 MARKERS = "os^Dv"
 FONT = 10.0
 _WIDTH = 420.0  # points
@@ -130,9 +130,10 @@ class Plots:
                 axes.set_ylim(len(labels) - 0.4, -0.6)
             if names:
                 handles, _ = axes.get_legend_handles_labels()
-                at = (1.0, 1.0) if is_beside else (0.0, 1.0)
-                corner = "upper left" if is_beside else "lower left"
-                axes.legend(handles, names, loc=corner, bbox_to_anchor=at, frameon=False)
+                where: Any = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}
+                if is_beside:
+                    where = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+                axes.legend(handles, names, frameon=False, **where)
             figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
         svg = b64encode(buffer.getvalue().encode()).decode()
         self._add("plot", title=title, svg=svg, label=f"{title}: {y_label} {x_label}")
@@ -158,7 +159,10 @@ class Plots:
             for index, (name, points) in enumerate(shown.items()):
                 xs, ys = zip(*points, strict=True)
                 marker = "o" if len(points) <= 15 else None
-                style = {"color": _color(index), "ls": ("-", "--", ":")[index // len(PALETTE) % 3]}
+                style: Any = {
+                    "color": _color(index),
+                    "ls": ("-", "--", ":")[index // len(PALETTE) % 3],
+                }
                 axes.plot(xs, ys, marker=marker, markersize=3.5, label=f"{index}", **style)
                 if name in shaded:
                     xs, lows, highs = zip(*shaded[name], strict=True)
@@ -235,7 +239,7 @@ class Plots:
                 marks = [
                     (at + below, row[name]) for at, row in enumerate(rows.values()) if name in row
                 ]
-                marker = {"color": _color(index), "marker": MARKERS[index % len(MARKERS)]}
+                marker: Any = {"color": _color(index), "marker": MARKERS[index % len(MARKERS)]}
                 at, values = [y for y, _ in marks], [mark[0] for _, mark in marks]
                 axes.plot(values, at, linestyle="", label=f"{index}", **marker)
                 for y, (_, low, high) in marks:
@@ -251,7 +255,7 @@ def _finite(
         name: [
             point
             for point in points
-            if all(isfinite(number) for number in point if isinstance(number, Real))
+            if all(isfinite(number) for number in point if not isinstance(number, str))
             and (point[0] > 0 or not log_x)
             and (point[1] > 0 or not log_y)
         ]
