@@ -412,36 +412,20 @@ def _texts(value: Any, is_file: bool, path: str = "") -> Iterator[tuple[str, str
             yield from _texts(element, is_file, path)
 
 
-def filter_of_texts_by_id(value: Any) -> str | None:
+def filter_of_texts_by_id(value: Mapping[str, Any]) -> str | None:
     """What makes jq write a line for each document of an object of documents by id, such as
-    `{"a1": "text", "a2": "text"}`; None for another object.
-
-    The object may be the value itself, or stand where most of its text is.
-    """
-    place = ""
-    while isinstance(value, dict) and value and not isinstance(value.get("text"), str):
-        if document := _document_by_id(value):
-            return f"{place and f'{place} | '}to_entries[] | {document}"
-        letters = {name: sum(_letters(inner).values()) for name, inner in value.items()}
-        name = max(letters, key=letters.__getitem__)
-        place += f".{json.dumps(name, ensure_ascii=False)}"
-        value = value[name]
-    return None
-
-
-def _document_by_id(value: Mapping[str, Any]) -> str:
-    """The document of each value, as jq writes it; empty where the names are no ids."""
+    `{"a1": "text", "a2": "text"}`; None for another object."""
     forms = Counter(_NUMBER.sub("0", name) for name in value)
-    form, num_alike = forms.most_common(1)[0]
+    ((form, num_alike),) = forms.most_common(1) or [("", 0)]
     is_numbered = "0" in form and num_alike >= max(2, _NUMBERED_FRACTION * len(value))
+    if not is_numbered and (len(value) < _MIN_NAMES or "text" in value):
+        return None
     if all(isinstance(inner, dict) for inner in value.values()):
-        path = text_path(value.values(), is_file=False)
-        is_named = len(value) >= (3 if path == "text" else _MIN_NAMES)
-        return "{id: .key} + .value" if path and (is_numbered or is_named) else ""
-    if not all(isinstance(inner, str | list) for inner in value.values()):
-        return ""
-    letters = [sum(_letters(inner).values()) for inner in value.values()]
-    num_texts = sum(isinstance(inner, str) and len(inner.split()) > 2 for inner in value.values())
+        has_text = text_path(value.values(), is_file=False) is not None
+        return "to_entries[] | {id: .key} + .value" if has_text else None
+    texts = [inner for inner in value.values() if isinstance(inner, str)]
     # a record has one long text and many short ones
-    are_texts = 2 * num_texts > len(value) >= _MIN_NAMES and 2 * max(letters) < sum(letters)
-    return "{id: .key, text: .value}" if sum(letters) and (is_numbered or are_texts) else ""
+    is_record = 2 * max(map(len, texts), default=0) >= sum(map(len, texts))
+    if len(texts) < len(value) or (is_record and not is_numbered):
+        return None
+    return "to_entries[] | {id: .key, text: .value}"

@@ -183,7 +183,7 @@ _STYLES = [re.compile(pattern) for pattern in _TABLE["namuwiki"]["styles"]]
 
 
 def remove_namuwiki(text: str) -> str:
-    """Words of links, tables, notes (on a line below) and folded parts stay; redirects go."""
+    """Words of links, tables, notes (in brackets) and folded parts stay; redirects go."""
     if text[:1] == "#" and _NAMUWIKI["redirect"].fullmatch(text):
         return ""
     if not _is_page(text):
@@ -196,7 +196,7 @@ def remove_namuwiki(text: str) -> str:
     for _ in range(4):  # a note may stand in a note
         if "[*" not in text:
             break
-        text = _notes_below(text)
+        text = _NAMUWIKI["note"].sub(_note, text)
     if _NAMUWIKI["heading"].search(text):  # otherwise it is Markdown
         text = _NAMUWIKI["comment"].sub("", text)
     text = _NAMUWIKI["quote"].sub("", _NAMUWIKI["heading"].sub(r"\2", text))
@@ -257,27 +257,9 @@ def _label(link: re.Match[str]) -> str:
     return label.strip() or page or target.lstrip("#")
 
 
-def _notes_below(text: str) -> str:
-    """The words of each note on a line of their own, below the line with its mark."""
-    pieces: list[str] = []
-    notes: list[str] = []
-    at = 0
-
-    def add(between: str) -> None:
-        line, newline, rest = between.partition("\n")
-        if notes and newline:
-            pieces.append("\n".join([line, *notes]) + newline + rest)
-            notes.clear()
-        else:
-            pieces.append(between)
-
-    for note in _NAMUWIKI["note"].finditer(text):
-        add(text[at : note.start()])
-        at = note.end()
-        if note[1] and note[1].strip():
-            notes.append(" ".join(note[1].split()))
-    add(text[at:] + "\n")
-    return "".join(pieces).removesuffix("\n")
+def _note(note: re.Match[str]) -> str:
+    words = " ".join((note[1] or "").split())
+    return f" ({words})" if words else ""
 
 
 def _row(line: str) -> str:
