@@ -16,6 +16,7 @@ from benchmarks.encoder import load_encoder, open_model
 from model.weights.initial import read_source
 from tests.benchmarks.conftest import SIZES
 from tests.model.conftest import make_config
+from tests.vocab.shard_files import write_shards
 from vocab.shards.files import TokenShards
 
 ROOT = Path(__file__).parent.parent
@@ -118,9 +119,11 @@ def test_a_model_to_go_on_from_runs_no_pickle(tmp_path):
 
 
 def test_an_array_of_objects_is_not_unpickled(tmp_path):
-    from tests.fuzz.artifacts import shard_folder
-
-    shard_folder(tmp_path / "shards")
+    special = {
+        name: number for number, name in enumerate(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
+    }
+    documents = {("train", "ko"): [[5, 6, 7, 8, 9, 10, 3], [5, 6, 7, 8, 3]]}
+    write_shards(tmp_path / "shards", documents, 12, "0" * 64, special)
     path = tmp_path / "shards" / "train" / "ko" / "tokens-00000.npy"
     payload = np.empty(12, object)
     payload[:] = [Payload(tmp_path / "ran")] * 12

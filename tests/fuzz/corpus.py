@@ -64,7 +64,7 @@ sources = [
     { kind = "text", language = "en", path = "b.txt", document = "block", encoding = "cp949" },
 ]
 [clean.language.ko]
-quality = { max_top_4gram = 0.2 }
+quality = { max_top_2gram = 0.2 }
 [vocab]
 size = 900
 [pretrain]

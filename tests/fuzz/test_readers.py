@@ -12,12 +12,11 @@ from types import FrameType
 
 import pytest
 
-from tests.fuzz import artifacts, corpus
+from tests.fuzz.corpus import READERS
 from tests.fuzz.mutate import Reader, mutated
 
 ROUNDS = 60  # inputs of a reader beside the sound ones
 MAX_SECONDS = 30.0  # of one input; nearly all take under a millisecond
-READERS = corpus.READERS | artifacts.READERS
 
 
 class _TooSlow(BaseException):

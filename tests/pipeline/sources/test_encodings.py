@@ -1,6 +1,5 @@
 """Sources in other encodings than UTF-8, and with other line ends."""
 
-import bz2
 import json
 
 import pytest
@@ -13,29 +12,6 @@ from tests.pipeline.sources.reading import read_data
 
 KOREAN = "한국어 문장입니다. 첫째 줄과 둘째 줄이 있습니다."
 JAPANESE = "これは日本語の文です。二つ目の文もあります。"
-
-
-@pytest.mark.parametrize(
-    ("encoding", "line"),
-    [
-        ("cp949", KOREAN + " 똠방각하 뷁"),
-        ("euc-kr", KOREAN),
-        ("iso2022_jp", JAPANESE),
-        ("gb18030", "这是一句中文。这里还有第二句话。"),
-        ("utf-16", KOREAN),
-        ("utf-16-le", "\ufeff" + KOREAN),
-        ("utf-8-sig", KOREAN),
-    ],
-)
-def test_rows_are_those_of_the_decoded_text(tmp_path, encoding, line):
-    lines = [f"{line} {i}" for i in range(50)]
-    data = "\n".join(lines).encode(encoding)
-    lines[0] = lines[0].removeprefix("\ufeff")
-    expected = [Raw(i + 1, text) for i, text in enumerate(lines)]
-    assert read_data(tmp_path, data, "text", encoding=encoding, document="line") == expected
-    rows = "".join(json.dumps({"text": t}, ensure_ascii=False) + "\n" for t in lines)
-    packed = bz2.compress(rows.encode(encoding))
-    assert read_data(tmp_path, packed, name="a.jsonl.bz2", encoding=encoding) == expected
 
 
 @given(

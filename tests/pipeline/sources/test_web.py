@@ -3,8 +3,6 @@
 import gzip
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pipeline.sources.input_file import Fault, Raw
 from tests.pipeline.sources.reading import read_data, reasons_of
@@ -102,13 +100,6 @@ def test_conversion_records_with_text(read):
         Raw(4, "WARC/1.0\r\nWARC-Type: conversion\r\n\r\n", url="https://a.example/2"),
         Raw(6, "끝", url="https://a.example/3"),
     ]
-
-
-@given(st.lists(st.text(alphabet="a\n\r W글/"), max_size=8))
-def test_texts_come_back_whatever_is_in_them(tmp_path_factory, texts):
-    data = b"".join(record(text) for text in texts)
-    expected = [Raw(i + 1, t, url="https://a.example/1") for i, t in enumerate(texts) if t.strip()]
-    assert read_data(tmp_path_factory.mktemp("wet"), data, "wet") == expected
 
 
 @pytest.mark.parametrize(
