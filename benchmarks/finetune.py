@@ -183,7 +183,7 @@ def expected_seconds(
     features: TaskFeatures,
     source: ModelSource,
     settings: HyperParameters,
-    num_examples: int,
+    num_examples: float,
     device_name: str,
 ) -> float:
     """How long a fine-tuning takes that trains on `num_examples` rows in all, from a few timed

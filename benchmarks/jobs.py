@@ -7,9 +7,10 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -54,6 +55,7 @@ FEW_EXAMPLES = 5_000  # to train on: timing steps would take as long as a good p
 _UNNAMED = "models.partial"  # folder of kept networks before their record is written
 _SAVED = "finished fine-tunings are saved"
 Lines = Mapping[str, list[Line]]  # by split
+Run = Callable[[StopRequest], tuple[Result, Lines]]
 
 
 @dataclass(frozen=True)
@@ -96,15 +98,17 @@ def run_jobs(
     device = choose_device(options.device)
     num_processes = min(len(jobs), num_workers(options.num_processes, device.type))
     kept = folder / _UNNAMED if folder is not None and options.keep_models else None
-    work = [
-        (job, features[job.task.name], source, options.device, kept, f"{n} of {len(jobs)}")
+    given = source, options.device, kept
+    runs = [
+        partial(run_job, job, features[job.task.name], *given, f"{n} of {len(jobs)}")
         for n, job in enumerate(jobs, start=1)
     ]
     if num_processes > 1:
-        yield from _in_processes(work, num_processes, device.type, stop)
+        for number, result, lines in _in_processes(runs, num_processes, device.type, stop):
+            yield jobs[number], result, lines
         return
-    for job, *arguments in work:
-        yield job, *run_job(job, *arguments, stop)
+    for job, run in zip(jobs, runs, strict=True):
+        yield job, *run(stop)
         return_freed_memory()
         if stop:  # a bag of words has no steps that look
             raise Stopped(_SAVED, stop.signal)
@@ -126,24 +130,24 @@ def gpu_of(slot: int) -> str | None:
 
 
 def _in_processes(
-    work: Sequence[tuple[Any, ...]], num_processes: int, device_type: str, stop: StopRequest
-) -> Iterator[tuple[Job, Result, Lines]]:
+    runs: Sequence[Run], num_processes: int, device_type: str, stop: StopRequest
+) -> Iterator[tuple[int, Result, Lines]]:
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     gpus = [gpu_of(slot) if device_type == "cuda" else None for slot in range(num_processes)]
     threads = max(1, num_cores() // num_processes)
-    calls = (delayed(_work)(n, arguments, gpus, threads) for n, arguments in enumerate(work))
+    calls = (delayed(_work)(number, run, gpus, threads) for number, run in enumerate(runs))
     finished = Parallel(num_processes, return_as="generator_unordered")(calls)
 
     def leave(number: int, frame: FrameType | None) -> None:
         raise Stopped(_SAVED, signal.Signals(number))
 
     try:
-        for _ in work:
+        for _ in runs:
             with handle_stop_signals(leave):
                 number, result, lines = next(finished)
-            yield work[number][0], result, lines
+            yield number, result, lines
             if stop:
                 raise Stopped(_SAVED, stop.signal)
     except TerminatedWorkerError as error:
@@ -156,16 +160,16 @@ def _in_processes(
 
 
 def _work(
-    number: int, arguments: tuple[Any, ...], gpus: Sequence[str | None], threads: int
+    number: int, run: Run, gpus: Sequence[str | None], threads: int
 ) -> tuple[int, Result, Lines]:
     """One job in a worker process, which sees one GPU; the parent process answers signals."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     setup_logging()
     slot = int("0" + "".join(filter(str.isdigit, multiprocessing.current_process().name)))
-    if (gpu := gpus[slot % len(gpus)]) is not None and not torch.cuda.is_initialized():
+    if (gpu := gpus[slot % len(gpus)]) is not None:  # torch reads it at its first use of CUDA
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     torch.set_num_threads(threads)
-    result, lines = run_job(*arguments, StopRequest())
+    result, lines = run(StopRequest())
     return_freed_memory()
     return number, result, lines
 
