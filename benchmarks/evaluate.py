@@ -78,22 +78,22 @@ def evaluate(
     weights: Path | None = None,
     step: int | None = None,
     name: str | None = None,
-    probe: str | None = None,
+    noise_suite: str | None = None,
 ) -> None:
     """Fine-tune and score `model` (folder or hub name; None: the run's own discriminator).
 
     `weights` is a `transformers` folder that stands for `model` where that is a checkpoint; `step`
     is the step of one on the way, `name` what the results of `model` are called. Writes
     `evaluate/results.jsonl` and `evaluate/predictions/`; the records of a finished evaluation stay,
-    unless `overwrite`. `probe`, a suite of `PROBES`, is scored in a folder of its own. Raises
-    `ValueError` for unknown tasks, missing or malformed data and an unreadable model, before any
-    training, and `Stopped` when asked to stop: finished fine-tunings are kept.
+    unless `overwrite`. `noise_suite`, of `benchmarks.noise`, is scored in a folder of its own.
+    Raises `ValueError` for unknown tasks, missing or malformed data and an unreadable model, before
+    any training, and `Stopped` when asked to stop: finished fine-tunings are kept.
     """
     options = config.evaluate.model_copy(update={"suites": config.evaluate.task_suites})
-    if probe is not None:
-        from benchmarks.noise.suites import PROBES, probe_options
+    if noise_suite is not None:
+        from benchmarks.noise.suites import SUITES, noise_options
 
-        options = probe_options(config.evaluate, probe)
+        options = noise_options(config.evaluate, noise_suite)
     config = config.model_copy(update={"evaluate": options})
     at, commit = pinned(model) if model is not None and weights is None else (model, None)
     if commit:
@@ -101,10 +101,10 @@ def evaluate(
         log(f"{model} is read at its commit {commit}")
     require_trackers(options, "evaluate")
     tasks, data = load_tasks(options)
-    if probe is not None:
-        data = {task.name: PROBES[probe].add_rows(task, data[task.name]) for task in tasks}
+    if noise_suite is not None:
+        data = {task.name: SUITES[noise_suite].add_rows(task, data[task.name]) for task in tasks}
     rows = {task: of_task.sha256 for task, of_task in data.items()}
-    stage = evaluate_stage(config, at, rows, step, name, probe or "evaluate")
+    stage = evaluate_stage(config, at, rows, step, name, noise_suite or "evaluate")
     if not overwrite:
         _check_weights(stage)
 
@@ -133,8 +133,10 @@ def evaluate(
             raise
         results = current_results(partial)
         write_scores(results, partial)
-        if probe is not None:
-            PROBES[probe].write_table(partial, tasks, data, results, source, options.data_dirs)
+        if noise_suite is not None:
+            SUITES[noise_suite].write_table(
+                partial, tasks, data, results, source, options.data_dirs
+            )
         else:
             write_submissions(partial)
         num_degenerate = sum(result.degenerate is not None for result in results)

@@ -178,7 +178,7 @@ class Summary:
         run = self.runs[0]
         if not has_stages(run):
             text = f"{run.name} has no scores yet: the command that began it resumes it"
-            return [] if run.probes else [text]
+            return [] if run.noise else [text]
         if run.summary:
             return [f"{run.name} is pretrained and not scored yet. Run: electrify evaluate CONFIG"]
         return [f"{run.name} is not pretrained yet. Run: electrify pretrain CONFIG"]

@@ -102,10 +102,10 @@ def evaluate(config: "RunConfig", *, overwrite: bool = False) -> Path:
     """Fine-tune and score the run's encoder on what the config names: `evaluate/`."""
     from benchmarks.evaluate import evaluate
 
-    if config.evaluate.has_tasks or not config.evaluate.probe_suites:
+    if config.evaluate.has_tasks or not config.evaluate.noise_suites:
         evaluate(config, None, overwrite)
-    for suite in config.evaluate.probe_suites:
-        evaluate(config, None, overwrite, probe=suite)
+    for suite in config.evaluate.noise_suites:
+        evaluate(config, None, overwrite, noise_suite=suite)
     update_cards(config)
     return _folder(config, "evaluate")
 

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from electrify.config.fields import PROBE_SUITES
+from electrify.config.fields import NOISE_SUITES
 from electrify.config.load import flatten, load_config, toml_value
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import MANIFEST
@@ -38,7 +38,7 @@ from electrify.system.progress import duration
 
 MIN_FREE_BYTES = 2**28
 _HUB_SECONDS = 10.0  # for one answer
-_SCORES = ("evaluate", *PROBE_SUITES)  # of other encoders in `evaluate-<name>`
+_SCORES = ("evaluate", *NOISE_SUITES)  # of other encoders in `evaluate-<name>`
 _FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "onnx", *_SCORES)
 # docs/results.md: MB of raw text a CPU second for cleaning, learning pieces at morphemes, encoding
 _CLEAN_RATE, _VOCAB_RATE, _ENCODE_RATE = 3.7, 1.9, 8.0

@@ -340,8 +340,8 @@ def evaluate(
         if config
         else _evaluation(model, name, overrides, options)
     )
-    suites: list[str | None] = list(run.evaluate.probe_suites)
-    # what the command names beside a probe is what that looks at; a config has both
+    suites: list[str | None] = list(run.evaluate.noise_suites)
+    # tasks beside such a suite on the command line are what it looks at; a config has both
     if not suites or run.evaluate.task_suites or (run.evaluate.has_tasks and not suite):
         suites.insert(0, None)
     from benchmarks.evaluate import evaluate
@@ -354,11 +354,11 @@ def evaluate(
 
             weights = Path(scratch)
             export_checkpoint(checkpoint, weights)
-        for probe in suites:
-            evaluate(run, model, overwrite, weights=weights, name=name, probe=probe)
+        for noise_suite in suites:
+            evaluate(run, model, overwrite, weights=weights, name=name, noise_suite=noise_suite)
     is_elsewhere = any(word.startswith("output_dir") for word in overrides)
-    place = config if config and not is_elsewhere else run.output_dir
-    log(f"for a page of these scores: electrify report {place}")
+    scored = config if config and not is_elsewhere else run.output_dir
+    log(f"for a page of these scores: electrify report {scored}")
     if model is None:
         api.update_cards(run)
 
@@ -549,12 +549,12 @@ def ls(
 ) -> None:
     """List configs, runs with the stages done, suites and tasks."""
     from electrify.check import list_runs, stages_of_runs
-    from electrify.config.fields import PROBE_SUITES, SUITE_TASKS, TASK_NAMES
+    from electrify.config.fields import NOISE_SUITES, SUITE_TASKS, TASK_NAMES
     from electrify.stage.remote import is_address
 
     if address and not is_address(address):
         raise UsageError(f"{address!r} is not an address such as gs://bucket/folder")
-    suites, tasks = [*SUITE_TASKS, *PROBE_SUITES], sorted(TASK_NAMES)
+    suites, tasks = [*SUITE_TASKS, *NOISE_SUITES], sorted(TASK_NAMES)
     if json:
         runs = stages_of_runs(Path("out"), address)
         _print_json(configs=config_names(), runs=runs, suites=suites, tasks=tasks)

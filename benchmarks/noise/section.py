@@ -12,7 +12,7 @@ from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Part, Record, Table, add_parts, read_csv
 from benchmarks.statistics.comparison import ALPHA
-from electrify.config.fields import PROBE_SUITES
+from electrify.config.fields import NOISE_SUITES
 from electrify.page.page import Page
 from electrify.storage.files import read_toml
 
@@ -27,9 +27,9 @@ def noise_of(run: RunFolder) -> dict[str, Lines]:
     """The lines of both tables by encoder; "" is the run's own, a suite not scored is empty."""
 
     def folder(suite: str, label: str) -> Path:
-        return run.probes.get(f"{suite}-{label}" if label else suite, Path("none"))
+        return run.noise.get(f"{suite}-{label}" if label else suite, Path("none"))
 
-    labels = dict.fromkeys(stage.partition("-")[2] for stage in run.probes)
+    labels = dict.fromkeys(stage.partition("-")[2] for stage in run.noise)
     return {
         label: (
             read_csv(folder("robustness", label) / "robustness.csv", Condition),
@@ -87,7 +87,7 @@ def add_noise(page: Page, run: RunFolder) -> None:
 def noise_card_lines(run: RunFolder) -> list[str]:
     """For the model card of the run's own encoder; none where it was exported again since."""
     export = run.manifests.get("export", {}).get("digest")
-    inputs = [run.manifests[stage]["inputs"] for stage in PROBE_SUITES if stage in run.probes]
+    inputs = [run.manifests[stage]["inputs"] for stage in NOISE_SUITES if stage in run.noise]
     if any(digests.get("export") != export for digests in inputs) or "" not in noise_of(run):
         return []
     page = Page("")

@@ -7,7 +7,7 @@ from typing import Any, Protocol, cast
 from benchmarks.encoder import ModelSource
 from benchmarks.noise import fairness, robustness
 from benchmarks.results.results import Result
-from benchmarks.tasks.load import TaskData, probed_tasks
+from benchmarks.tasks.load import TaskData, noise_tasks
 from benchmarks.tasks.task import Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.system.progress import warn
@@ -36,7 +36,7 @@ class Suite(Protocol):
         """Write the suite's table into the folder of the results, from the predictions there."""
 
 
-PROBES: Mapping[str, Suite] = {
+SUITES: Mapping[str, Suite] = {
     "robustness": cast(Suite, robustness),
     "fairness": cast(Suite, fairness),
 }
@@ -54,15 +54,15 @@ _FINETUNING: Mapping[str, Any] = {
 }
 
 
-def probe_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
+def noise_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
     """The options of the fine-tunings that a suite looks at: the config's, and `_FINETUNING` where
     it names no recipe. The tasks are those of the config that the suite can look at, or where it
     names none the suite's own that have data.
 
     Raises `ValueError` where the suite can look at none of the tasks that the config names.
     """
-    probe = PROBES[suite]
-    tasks = probed_tasks(options, suite, probe.DEFAULT_TASKS, probe.accepts)
+    module = SUITES[suite]
+    tasks = noise_tasks(options, suite, module.DEFAULT_TASKS, module.accepts)
     own = {of.task_name: of for of in options.own_tasks}
     if len(options.seeds) < _ENOUGH_SEEDS:
         warn(

@@ -12,7 +12,7 @@ from benchmarks.results.results import (
     current_results,
     largest_part,
 )
-from electrify.config.fields import PROBE_SUITES
+from electrify.config.fields import NOISE_SUITES
 from electrify.stage.folder import MANIFEST, fingerprint, read_manifest
 from electrify.stage.plan import METRICS, VERBS
 from electrify.storage.files import parse_json, read_json
@@ -43,9 +43,9 @@ class RunFolder:
     checkpoint_evaluations: Mapping[int, tuple[Result, ...]] = field(default_factory=dict)
     # records of every part of the training split, by stage, where there are several
     low_shot: Mapping[str, tuple[Result, ...]] = field(default_factory=dict)
-    # folders of finished probes by stage: `robustness` looks at the run's own export,
+    # folders of finished suites of noise by stage: `robustness` looks at the run's own export,
     # `robustness-<label>` at another encoder
-    probes: Mapping[str, Path] = field(default_factory=dict)
+    noise: Mapping[str, Path] = field(default_factory=dict)
     path: str = ""  # the end of its path that no run beside it has, in place of its name
 
     @property
@@ -75,8 +75,8 @@ def stages_there(folder: Path) -> dict[str, Path]:
     """
     if not folder.is_dir():
         raise UserError(f"no folder {folder}; run first: electrify run CONFIG")
-    stages = [*VERBS, *PROBE_SUITES]
-    others = {p.name for kind in ("evaluate", *PROBE_SUITES) for p in folder.glob(f"{kind}-*")}
+    stages = [*VERBS, *NOISE_SUITES]
+    others = {p.name for kind in ("evaluate", *NOISE_SUITES) for p in folder.glob(f"{kind}-*")}
     stages += sorted({name.removesuffix(".partial") for name in others})
     present = {
         stage: place
@@ -122,10 +122,10 @@ def read_run(folder: Path) -> RunFolder:
         evaluations=evaluations,
         checkpoint_evaluations=dict(sorted(checkpoint_evaluations.items())),
         low_shot=low_shot,
-        probes={
+        noise={
             stage: sound_file(place, f"{stage.partition('-')[0]}.csv").parent
             for stage, place in present.items()
-            if stage.startswith(PROBE_SUITES) and stage not in unfinished
+            if stage.startswith(NOISE_SUITES) and stage not in unfinished
         },
     )
 

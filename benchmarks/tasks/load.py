@@ -121,13 +121,13 @@ def check_data(options: EvaluateConfig) -> list[Task]:
     return [task for task in tasks_of(options) if task not in lacking]
 
 
-def probed_tasks(
+def noise_tasks(
     options: EvaluateConfig,
     suite: str,
     default_tasks: Sequence[str],
     accepts: Callable[[Task], bool],
 ) -> list[str]:
-    """The tasks of the config that a suite of `PROBE_SUITES` can look at, or where it names none
+    """The tasks of the config that a suite of `NOISE_SUITES` can look at, or where it names none
     the suite's own that have data, else all of these. `ValueError` where it names others alone."""
     tasks = list(default_tasks)
     if options.has_tasks:

@@ -96,7 +96,7 @@ def resolve_tasks(suites: Sequence[str], tasks: Sequence[str]) -> list[Task]:
 def official_tasks(options: EvaluateConfig, more: Sequence[str] = ()) -> list[Task]:
     """The tasks that a config and `more` name; none where there are only the user's own."""
     names, suites = [*options.tasks, *more], options.task_suites
-    is_other_alone = (options.own_tasks or options.probe_suites) and not suites and not names
+    is_other_alone = (options.own_tasks or options.noise_suites) and not suites and not names
     return [] if is_other_alone else resolve_tasks(suites, names)
 
 

@@ -73,9 +73,9 @@ def _row_cost(
     """
     lengths, firsts = np.unique(features.lengths[rows], return_index=True)
     middle = np.abs(lengths - (lengths[0] + lengths[-1]) / 2).argmin()
-    probes = np.unique([0, middle, len(lengths) - 1])
+    sampled = np.unique([0, middle, len(lengths) - 1])
     flops = []
-    for row in rows[firsts[probes]]:
+    for row in rows[firsts[sampled]]:
         batch = collate(
             trainer.task, features, np.array([row]), trainer.pad_id, trainer.network.device
         )
@@ -83,7 +83,7 @@ def _row_cost(
             work(batch)
         flops.append(float(counter.get_total_flops()))
     scale = float(lengths[-1])  # powers of raw lengths would be of very different sizes
-    coefficients = polyfit(lengths[probes] / scale, flops, len(probes) - 1)
+    coefficients = polyfit(lengths[sampled] / scale, flops, len(sampled) - 1)
     return lambda length: max(0.0, float(polyval(length / scale, coefficients)))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from electrify.config.fields import (
-    PROBE_SUITES,
+    NOISE_SUITES,
     TASK_NAMES,
     Count,
     Fraction,
@@ -181,7 +181,7 @@ class EvaluateConfig(FinetuneOptions, TrackerOptions):
     out."""
 
     suites: tuple[_Suite, ...] = ()
-    """Suites whose tasks are scored; also `robustness` and `fairness` ([probes](probes.md))."""
+    """Suites whose tasks are scored; also `robustness` and `fairness` ([noise](probes.md))."""
     tasks: tuple[_Task, ...] = ()
     """Single tasks, such as `klue-ynat`. `electrify ls` lists them."""
     own_tasks: tuple[OwnTask, ...] = ()
@@ -241,17 +241,17 @@ class EvaluateConfig(FinetuneOptions, TrackerOptions):
 
     @property
     def has_tasks(self) -> bool:
-        """Whether there is anything to score as it is, the probes aside."""
+        """Whether there is anything to score as it is, such suites aside."""
         return bool(self.task_suites or self.tasks or self.own_tasks)
 
     @property
     def task_suites(self) -> tuple[str, ...]:
-        return tuple(suite for suite in self.suites if suite not in PROBE_SUITES)
+        return tuple(suite for suite in self.suites if suite not in NOISE_SUITES)
 
     @property
-    def probe_suites(self) -> tuple[str, ...]:
+    def noise_suites(self) -> tuple[str, ...]:
         """The suites that look at tasks in another way, each once."""
-        return tuple(suite for suite in PROBE_SUITES if suite in self.suites)
+        return tuple(suite for suite in NOISE_SUITES if suite in self.suites)
 
     @field_validator("own_tasks")
     @classmethod

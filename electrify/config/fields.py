@@ -90,14 +90,14 @@ TASK_NAMES = (
     "squad-2.0-span",  # run when named alone
 )
 # suites that look at tasks in another way (benchmarks/noise/); they have none of their own
-PROBE_SUITES = ("robustness", "fairness")
+NOISE_SUITES = ("robustness", "fairness")
 # suites and tasks whose texts a corpus can be compared with
 TEXT_NAMES = (*SUITE_TASKS, *TASK_NAMES)
 
 
 def check_suite(name: str) -> str:
     """The name itself; `ValueError` if it is no suite's."""
-    known = (*SUITE_TASKS, *PROBE_SUITES)
+    known = (*SUITE_TASKS, *NOISE_SUITES)
     if name not in known:
         raise UserError(f"unknown suite {name!r}{nearest(name, known)} (known: {', '.join(known)})")
     return name

@@ -270,7 +270,7 @@ def evaluate_stage(
     `model` is a folder or hub name in place of the run's own export, or of an evaluation without a
     run its encoder; with `step` it is a checkpoint of this run. `rows` are digests of the tasks'
     rows by task and split. `name` is what the results of a `model` are called; `folder_name` is
-    that of a suite in `PROBE_SUITES`, or "evaluate".
+    that of a suite in `NOISE_SUITES`, or "evaluate".
     """
     folder = output_dir(config)
     options = _options(

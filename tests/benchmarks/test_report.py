@@ -343,7 +343,7 @@ def test_what_differs_between_runs_is_named(tmp_path):
 def test_a_next_step_is_a_verb_of_a_run_only_where_that_resumes_it():
     def lines(unfinished: tuple[str, ...], *probes: str) -> list[str]:
         places = {stage: Path(stage) for stage in probes}
-        run = RunFolder(Path("ko"), {}, unfinished, {}, {}, {}, (), {}, probes=places)
+        run = RunFolder(Path("ko"), {}, unfinished, {}, {}, {}, (), {}, noise=places)
         summary = Summary([run], [], [])
         return [text.rpartition(": ")[2] for text in (*summary.verdicts(), *summary.warnings())]
 
