@@ -159,11 +159,9 @@ class Plots:
             for index, (name, points) in enumerate(shown.items()):
                 xs, ys = zip(*points, strict=True)
                 marker = "o" if len(points) <= 15 else None
-                style: Any = {
-                    "color": _color(index),
-                    "ls": ("-", "--", ":")[index // len(PALETTE) % 3],
-                }
-                axes.plot(xs, ys, marker=marker, markersize=3.5, label=f"{index}", **style)
+                style = LINE_STYLES[index // len(PALETTE) % len(LINE_STYLES)]
+                color, label = _color(index), f"{index}"
+                axes.plot(xs, ys, style, color=color, marker=marker, markersize=3.5, label=label)
                 if name in shaded:
                     xs, lows, highs = zip(*shaded[name], strict=True)
                     axes.fill_between(xs, lows, highs, color=_color(index), alpha=0.2, linewidth=0)

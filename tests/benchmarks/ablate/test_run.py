@@ -15,7 +15,7 @@ from benchmarks.ablate.grid import Run, load_grid, plan_runs
 from benchmarks.ablate.run import _link, ablate, execute, is_done
 from electrify.check import check_run
 from electrify.system.progress import Stopped
-from tests.benchmarks.report.test_report import make_run, run_config
+from tests.benchmarks.test_report import make_run, run_config
 
 SCRATCH = Path("configs/scratch.toml").absolute()
 SAVES = (
