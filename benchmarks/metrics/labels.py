@@ -89,9 +89,9 @@ def micro_f1(gold: Labels, predicted: Labels, no_relation: int = 0) -> float:
     """KLUE-RE: micro F1 over the relations, `no_relation` left out of both sides (:66). 0 where
     neither gold nor predictions have a relation, and over no rows, as scikit-learn says."""
     gold, predicted = checked(gold, predicted)
-    total = np.count_nonzero(gold != no_relation) + np.count_nonzero(predicted != no_relation)
+    counts = [np.count_nonzero(side != no_relation) for side in (gold, predicted)]
     right = gold[gold == predicted]
-    return float(2 * np.count_nonzero(right != no_relation) / max(1, total))
+    return float(2 * np.count_nonzero(right != no_relation) / max(1, int(sum(counts))))
 
 
 def auprc(gold: Labels, probabilities: Probabilities) -> float:

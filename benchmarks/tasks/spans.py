@@ -347,9 +347,9 @@ class Spans(Task):
         tables, odds, nulls = [], [], []
         for number, (window, row) in enumerate(zip(windows, rows, strict=True)):
             if self.head == "joint":
-                starts, ends, *scores = (outputs[row][name] for name in _BEAM)
+                starts, ends, first, last = (outputs[row][name] for name in _BEAM)
                 longest = self.max_answer_length
-                tables.append(spans_of_beam(window, number, starts, ends, *scores, longest))
+                tables.append(spans_of_beam(window, number, starts, ends, first, last, longest))
                 odds.append(float(outputs[row].get("impossible_logit", 0.0)))
                 continue
             length = len(features.input_ids[row])  # behind it there is the padding of its batch
