@@ -120,13 +120,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_verb(words: list[str], verb: str, beam: list[str]) -> int:
-    from electrify.config.removed import OPTIONS, VERBS
-
     command = typer.main.get_command(app)
     verbs = command.commands  # type: ignore[attr-defined]
-    if verb in VERBS:
-        raise UsageError(f"electrify {verb} is gone: {VERBS[verb]}")
     if verb and verb not in verbs:
+        from electrify.config.removed import VERBS
+
+        if verb in VERBS:
+            raise UsageError(f"electrify {verb} is gone: {VERBS[verb]}")
         raise UsageError(f"no verb {verb!r}{nearest(verb, verbs)} (electrify --help lists all)")
     try:
         return command.main(words, "electrify", standalone_mode=False, obj=beam) or 0
@@ -139,6 +139,8 @@ def _run_verb(words: list[str], verb: str, beam: list[str]) -> int:
     except Exception as error:
         if not hasattr(error, "format_message"):  # of click: wrong options
             raise
+        from electrify.config.removed import OPTIONS
+
         message = error.format_message()
         option = f"{verb} {getattr(error, 'option_name', '')}"
         if option in OPTIONS:
