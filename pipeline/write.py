@@ -111,7 +111,8 @@ def _decided(
 
 def _remove_lines(row: Row, quotas: dict[int, int], config: CleanConfig) -> Drop | None:
     """Take repeated lines out of the text; the reason if no line is left."""
-    text, count = remove_repeated_lines(row["text"], config.line_dedup.min_characters, quotas)
+    least = config.line_dedup.min_characters
+    text, count = remove_repeated_lines(row["text"], row["line_hashes"], least, quotas)
     if not text:
         return Drop("repeated_lines", f"{count} lines, each in many documents")
     if count:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from electrify.config.clean import CleanConfig
 from pipeline.dedup.exact import line_hashes, pack_hashes, pack_lines, text_hash, without_case
-from pipeline.dedup.minhash import band_keys, shingle
+from pipeline.dedup.minhash import Keys, Offsets, band_keys, shingle
 from pipeline.dedup.near import (
     Candidate,
     is_small,
@@ -29,16 +29,17 @@ from pipeline.sources.input_file import ROW_BITS
 from pipeline.work_folder import Slice, WorkFolder, for_shards
 
 _WAITING_HASHES = 1 << 22  # of sketches that wait to be sent: 32 MB
-# Of the texts that stay: the hash, those of their lines, and the key in each MinHash band, only in
-# the first where one will do (`is_small`).
-_LISTS = ("line_hashes", "band_keys")
+# Of the texts that stay: the hash, those of their long lines in order, and the key in each MinHash
+# band, only in the first where one will do (`is_small`).
 HASHED_SCHEMA = pa.schema(
     [
         *ROW_SCHEMA,
         pa.field("text_hash", pa.binary(16)),
-        *(pa.field(name, pa.list_(pa.uint64())) for name in _LISTS),
+        pa.field("line_hashes", pa.list_(pa.uint64())),
+        pa.field("band_keys", pa.list_(pa.uint64())),
     ]
 )
+_NO_KEYS: Keys = np.empty(0, np.uint64)
 ToShard = tuple[int, tuple[int, Slice]]  # shard, and of which batch where the array lies
 Make = Callable[[], Iterable[Mapping[int, bytes]]]
 
@@ -50,38 +51,58 @@ def rows_name(batch: int) -> str:
 
 def hash_rows(rows: Sequence[Row], config: CleanConfig) -> pa.RecordBatch:
     """The rows in columns, with the hashes of those that stay."""
-    kept = [place for place, row in enumerate(rows) if row["reason"] is None]
-    texts = [rows[place]["text"] for place in kept]
+    is_kept = np.array([row["reason"] is None for row in rows])
+    kept = [row for row in rows if row["reason"] is None]
+    texts = [row["text"] for row in kept]
     folded = [without_case(text) for text in texts]
-    columns: dict[str, Iterable[object]] = {"text_hash": map(text_hash, folded)}
+    hashes = np.zeros((len(rows), 2), ">u8")
+    hashes[is_kept] = np.frombuffer(b"".join(map(text_hash, folded)), ">u8").reshape(-1, 2)
+    lines: list[list[int]] = [[]] * len(texts)
     if config.line_dedup.enabled:
         least, first_new = config.line_dedup.min_characters, first_new_rank(config.dedup_against)
-        columns["line_hashes"] = (
-            np.unique(np.fromiter((of for _, of in line_hashes(text, case, least)), np.uint64))
-            if rows[place]["rank"] >= first_new  # the lines of an earlier corpus do not count
-            else ()
-            for place, text, case in zip(kept, texts, folded, strict=True)
-        )
+        lines = [
+            line_hashes(row["text"], case, least)
+            if row["rank"] >= first_new  # the lines of an earlier corpus do not count
+            else []
+            for row, case in zip(kept, folded, strict=True)
+        ]
+    of_lines = np.fromiter((line for of_text in lines for line in of_text), np.uint64)
+    bands, num_bands = _NO_KEYS, np.zeros(len(texts), np.int64)
     if config.near_dedup.enabled and texts:
-        columns["band_keys"] = _band_keys(texts, config)
-    batch = pa.RecordBatch.from_pylist([*rows], schema=ROW_SCHEMA)
-    for field in list(HASHED_SCHEMA)[len(ROW_SCHEMA) :]:
-        values: list[object] = [None] * len(rows)
-        for place, value in zip(kept, columns.get(field.name, ()), strict=False):
-            values[place] = value
-        batch = batch.append_column(field, pa.array(values, field.type))
-    return batch
+        bands, num_bands = _band_keys(texts, config)
+    columns = pa.RecordBatch.from_pylist([*rows], schema=ROW_SCHEMA).columns
+    return pa.RecordBatch.from_arrays(
+        [
+            *columns,
+            pa.FixedSizeBinaryArray.from_buffers(
+                pa.binary(16), len(rows), [None, pa.py_buffer(hashes.tobytes())]
+            ),
+            _lists(of_lines, np.array([*map(len, lines)], np.int64), is_kept),
+            _lists(bands, num_bands, is_kept),
+        ],
+        schema=HASHED_SCHEMA,
+    )
 
 
-def _band_keys(texts: Sequence[str], config: CleanConfig) -> Iterator[NDArray[np.uint64]]:
-    """The keys of each text: of all bands, of the first if one will do, or none."""
+def _lists(values: Keys, counts: Offsets, is_kept: NDArray[np.bool_]) -> pa.ListArray:
+    """A list for each row; `counts` of values for those that stay, none for the others."""
+    lengths = np.zeros(len(is_kept), np.int64)
+    lengths[is_kept] = counts
+    ends = np.cumsum(lengths, dtype=np.int32)
+    offsets = np.concatenate([np.zeros(1, np.int32), ends])
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
+
+
+def _band_keys(texts: Sequence[str], config: CleanConfig) -> tuple[Keys, Offsets]:
+    """The keys of all texts, and how many each has: of all bands, of the first if one will do, or
+    none."""
     near = config.near_dedup
     shingles = shingle(texts)
     num_shingles = np.diff(shingles.offsets)
     num_keys = np.where(is_small(num_shingles, near.similarity), 1, near.num_bands)
     num_keys[num_shingles == 0] = 0
     keys = band_keys(shingles, near.num_bands, near.rows_per_band)
-    return (of_text[:num] for of_text, num in zip(keys, num_keys, strict=True))
+    return keys[np.arange(near.num_bands) < num_keys[:, None]], num_keys
 
 
 def send_texts(batch: int, work: WorkFolder, shards: NumShards) -> Iterator[ToShard]:

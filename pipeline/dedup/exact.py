@@ -16,7 +16,7 @@ documents of the batch may keep it: batches are in the order of ranks, so the fi
 the corpus are the first of the first batches.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -74,18 +74,21 @@ _STANDING = np.dtype([("line", "<u8"), ("document", "<u4")])
 _QUOTA = np.dtype([("line", "<u8"), ("quota", "<u4")])
 
 
-def line_hashes(text: str, folded: bytes, min_characters: int) -> Iterator[tuple[int, int]]:
-    """(line number, hash) of the lines that are long enough; none if there is one line only.
+def line_hashes(text: str, folded: bytes, min_characters: int) -> list[int]:
+    """Hashes of the lines that are long enough, in order; none if there is one line only.
 
     `folded` is the text without case.
     """
     lines = text.split("\n")
-    if sum(map(bool, lines)) < 2:
-        return
+    if not _has_two(lines):
+        return []
     of_lines = folded.translate(None, b" ").split(b"\n")
-    for number, (line, of_line) in enumerate(zip(lines, of_lines, strict=True)):
-        if len(line) >= min_characters:
-            yield number, xxhash.xxh3_64_intdigest(of_line)
+    pairs = zip(lines, of_lines, strict=True)
+    return [xxhash.xxh3_64_intdigest(case) for line, case in pairs if len(line) >= min_characters]
+
+
+def _has_two(lines: Sequence[str]) -> bool:
+    return len(lines) > 1 and sum(map(bool, lines)) > 1
 
 
 def pack_lines(
@@ -135,23 +138,24 @@ def unpack_quotas(packed: Iterable[bytes]) -> dict[int, int]:
 
 
 def remove_repeated_lines(
-    text: str, min_characters: int, quotas: dict[int, int]
+    text: str, hashes: Sequence[int], min_characters: int, quotas: dict[int, int]
 ) -> tuple[str, int]:
-    """The text without the lines whose quota is used up, and how many lines went.
+    """The text without the lines whose quota is used up, and how many lines went; `hashes` are its
+    `line_hashes`.
 
     Call it once for each document of a batch in order: a line that stays uses up its quota.
     """
-    removed: set[int] = set()
-    decided: dict[int, bool] = {}
-    for number, line in line_hashes(text, without_case(text), min_characters):
-        if line not in quotas:
-            continue
-        if line not in decided:
-            decided[line] = quotas[line] == 0
+    is_used_up: dict[int, bool] = {}
+    for line in dict.fromkeys(hashes):
+        if line in quotas:
+            is_used_up[line] = quotas[line] == 0
             quotas[line] = max(quotas[line] - 1, 0)
-        if decided[line]:
-            removed.add(number)
-    if not removed:
+    if not any(is_used_up.values()):
         return text, 0
-    left = [line for number, line in enumerate(text.split("\n")) if number not in removed]
-    return squeeze_whitespace("\n".join(left)), len(removed)
+    lines, of_lines = text.split("\n"), iter(hashes)
+    left = [
+        line
+        for line in lines
+        if len(line) < min_characters or not is_used_up.get(next(of_lines), False)
+    ]
+    return squeeze_whitespace("\n".join(left)), len(lines) - len(left)

@@ -78,7 +78,7 @@ def _run_lines(groups, order, most=MOST, num_shards=5):
         standing = [
             (line, hash(text) & 0xFFFFFFFF)
             for text in texts
-            for line in {line for _, line in line_hashes(text, without_case(text), MIN)}
+            for line in line_hashes(text, without_case(text), MIN)
         ]
         lines, of = np.array(standing, np.uint64).reshape(-1, 2).T
         for shard, packed in pack_lines(lines, of.astype(np.uint32), most, num_shards).items():
@@ -90,7 +90,8 @@ def _run_lines(groups, order, most=MOST, num_shards=5):
         for text in texts:
             if text not in seen:  # exact duplicates are removed before
                 seen.add(text)
-                cleaned.append(remove_repeated_lines(text, MIN, quotas))
+                hashes = line_hashes(text, without_case(text), MIN)
+                cleaned.append(remove_repeated_lines(text, hashes, MIN, quotas))
     return cleaned
 
 
