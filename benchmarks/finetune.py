@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from benchmarks.encoder import ModelSource, with_added_tokens
 from benchmarks.results.predictions import plain, score_lines, undefined
 from benchmarks.results.results import encoder_label
+from benchmarks.tasks.features import QuestionExample
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.labels import Classification
 from benchmarks.tasks.load import SPLIT_EVAL, TaskData, split_by_group
 from benchmarks.tasks.task import OWN, Example, Features, GoldExample, Line, Outputs, Task
-from benchmarks.tasks.windows import QuestionExample
 from benchmarks.training.bag_of_words import bag_of_words
 from benchmarks.training.cost import batch_seconds, count_flops, peak_memory, start_memory
 from benchmarks.training.network import build_network

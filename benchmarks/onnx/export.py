@@ -22,8 +22,7 @@ from benchmarks.encoder import (
     load_network,
     open_model,
 )
-from benchmarks.tasks.heads.linear import ChoiceHead, LinearHead
-from benchmarks.tasks.heads.spans import SpanHead
+from benchmarks.tasks.heads.linear import ChoiceHead, LinearHead, SpanHead
 from benchmarks.training.network import ABOUT, Kept, read_kept
 from electrify.stage.folder import whole_file
 from electrify.system.outcome import UserError

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.metrics.structured import slot_micro_f1
-from benchmarks.tasks.pieces import continuation_prefix
+from benchmarks.tasks.features import continuation_prefix
 from benchmarks.tasks.rows import Row, list_field, text_field
 from benchmarks.tasks.task import (
     Arrays,

@@ -20,7 +20,12 @@ from benchmarks.metrics.labels import (
     auprc_without_no_relation,
     micro_f1,
 )
-from benchmarks.tasks.pieces import IGNORED_LABEL, continuation_prefix, encode_texts, num_truncated
+from benchmarks.tasks.features import (
+    IGNORED_LABEL,
+    continuation_prefix,
+    encode_texts,
+    num_truncated,
+)
 from benchmarks.tasks.rows import Row, class_name, is_missing, label_ids, nested
 from benchmarks.tasks.task import (
     SEGMENTS,

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics import reading
+from benchmarks.tasks.features import QuestionExample, Window, fitted_lengths, window_rows
 from benchmarks.tasks.files import questions_of
 from benchmarks.tasks.rows import GoldAnswer, Row, placed_answers, spelt_answers
 from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Sampler, Task
-from benchmarks.tasks.windows import QuestionExample, Window, fitted_lengths, window_rows
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn

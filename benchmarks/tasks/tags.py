@@ -29,14 +29,14 @@ from benchmarks.metrics.tags import (
     official_character_labels,
     piece_tags,
 )
-from benchmarks.tasks.files import TAGS, TOKENS, read_text, sentence_blocks
-from benchmarks.tasks.pieces import (
+from benchmarks.tasks.features import (
     IGNORED_LABEL,
     continuation_prefix,
     encode_texts,
     padded,
     require_offsets,
 )
+from benchmarks.tasks.files import TAGS, TOKENS, read_text, sentence_blocks
 from benchmarks.tasks.rows import Row, class_name, entity_spans, iob2, label_ids, list_field, nested
 from benchmarks.tasks.task import (
     Arrays,

@@ -14,8 +14,8 @@ import numpy as np
 
 from benchmarks.metrics.labels import macro_f1
 from benchmarks.metrics.structured import Arcs, las_classes
+from benchmarks.tasks.features import padded, require_offsets
 from benchmarks.tasks.files import sentence_blocks
-from benchmarks.tasks.pieces import padded, require_offsets
 from benchmarks.tasks.rows import Row, label_ids, list_field
 from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Sampler, Task
 from electrify.system.outcome import UserError

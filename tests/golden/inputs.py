@@ -1,6 +1,6 @@
 """Golden files of what stands around a model: inputs made of examples, and answers out of outputs.
 
-The harness takes answers by character offsets (`benchmarks.tasks.windows`). The official
+The harness takes answers by character offsets (`benchmarks.tasks.features`). The official
 code had no offsets and compares texts, as BERT's does; `project` follows google-research/electra
 finetune/qa/qa_metrics.py `get_final_text` and the same of transformers 3.5.1.
 """
@@ -25,6 +25,7 @@ from benchmarks.metrics.tags import (
     without_blanks,
 )
 from benchmarks.tasks.dialogue import recovered_state
+from benchmarks.tasks.features import Lengths, QuestionExample, Window, window_rows
 from benchmarks.tasks.labels import MARKERS, entity_inputs, entity_span, marked
 from benchmarks.tasks.spans import (
     Best,
@@ -36,7 +37,6 @@ from benchmarks.tasks.spans import (
     spans_of_beam,
     spans_of_logits,
 )
-from benchmarks.tasks.windows import Lengths, QuestionExample, Window, window_rows
 from tests.benchmarks.records import DP
 from tests.golden.compare import (
     Adapter,

@@ -8,16 +8,18 @@ from numpy.typing import NDArray
 from torch import nn
 
 from benchmarks.tasks.dialogue import DialogueStateTracking
+from benchmarks.tasks.features import padded
 from benchmarks.tasks.heads.klue import Parser, SlotGenerator
 from benchmarks.tasks.heads.linear import (
     ChoiceHead,
     Head,
+    JointHead,
     LinearHead,
     MultiLabelHead,
     RegressionHead,
+    SpanHead,
     seeded,
 )
-from benchmarks.tasks.heads.spans import JointHead, SpanHead
 from benchmarks.tasks.labels import (
     OBJECT,
     SUBJECT,
@@ -27,7 +29,6 @@ from benchmarks.tasks.labels import (
     Regression,
     RelationExtraction,
 )
-from benchmarks.tasks.pieces import padded
 from benchmarks.tasks.spans import Spans
 from benchmarks.tasks.tags import Tagging
 from benchmarks.tasks.task import SEGMENTS, Arrays, Features, Task

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.tasks.heads.spans import JointHead, SpanHead
+from benchmarks.tasks.heads.linear import JointHead, SpanHead
 
 HIDDEN = 8
 

@@ -10,14 +10,7 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from benchmarks.tasks.rows import GoldAnswer
-from benchmarks.tasks.spans import (
-    NO_SPAN,
-    electra_answer,
-    klue_answer,
-    spans_of_logits,
-)
-from benchmarks.tasks.windows import (
+from benchmarks.tasks.features import (
     Lengths,
     QuestionExample,
     Window,
@@ -28,6 +21,13 @@ from benchmarks.tasks.windows import (
     split_texts,
     window_bounds,
     window_rows,
+)
+from benchmarks.tasks.rows import GoldAnswer
+from benchmarks.tasks.spans import (
+    NO_SPAN,
+    electra_answer,
+    klue_answer,
+    spans_of_logits,
 )
 from tests.benchmarks.conftest import SPECIAL, build_tokenizer
 from tests.benchmarks.records import KORQUAD_1, MRC, SQUAD_2, SQUAD_2_SPAN

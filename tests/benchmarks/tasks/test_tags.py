@@ -8,9 +8,9 @@ from transformers import CanineTokenizer, PreTrainedTokenizerFast
 
 from benchmarks.encoder import load_encoder, open_model
 from benchmarks.metrics.tags import NER_LABELS
+from benchmarks.tasks.features import encode_texts
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
-from benchmarks.tasks.pieces import encode_texts
 from benchmarks.tasks.task import GoldExample
 from tests.benchmarks.conftest import SPECIAL
 from tests.benchmarks.records import DP, NAVER_NER, NER, own_task_of, write
