@@ -4,6 +4,7 @@ document with its id, or the fault that hides it."""
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from electrify.config.clean import Source
@@ -113,6 +114,7 @@ def _without_query(path: str) -> str:
     return path.partition("?")[0] if "http" in path.partition("://")[0] else path
 
 
+@lru_cache  # asked of each document
 def _unpacked(path: str) -> PurePosixPath:
     name = PurePosixPath(_without_query(path).rpartition("::")[2])  # of a member its own
     return name.with_suffix("") if packing(path) else name

@@ -300,7 +300,10 @@ def take_fields(
     def fault(reason: str, detail: str) -> Fault:
         return Fault(row, reason, detail, source_id=source_id)
 
-    values = list(_values_at(value, keys or (name,)))
+    keys = keys or (name,)
+    text = value.get(keys[0])
+    is_plain = isinstance(text, str) and len(keys) == 1
+    values = [text] if is_plain else list(_values_at(value, keys))
     for field in source.fields:  # a row that names no language has that of its text
         if field not in (name, source.language_field) and field not in value:
             return fault("missing_field", _missing(field, value))

@@ -135,7 +135,7 @@ def _read_records(file: InputFile, wanted: str, max_bytes: int) -> Iterator[_Rec
         # a read of what there is before a fault
         pieces = SimpleNamespace(read=stream.read1, tell=stream.tell, close=stream.close)
         for row, record in enumerate(ArchiveIterator(pieces, parse_http=False), start=1):
-            kinds[kind := record.headers.get("WARC-Type", "none").lower()] += 1
+            kinds[kind := (record.headers.get("WARC-Type") or "none").lower()] += 1
             if kind == wanted:
                 yield _record(row, record, max_bytes)
             elif row >= _HEAD_RECORDS and not kinds[wanted]:

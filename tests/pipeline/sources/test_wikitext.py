@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.sources.wikitext import WikiWords, plain_text
+from pipeline.sources.wikipedia import WikiWords, plain_text
 from tests.pipeline.cases import read_cases
 
 CASES = read_cases(__file__)
