@@ -1,9 +1,9 @@
 """Wikipedia's XML dumps (pages-articles): one document an article, read as a stream.
 
-MediaWiki's markup becomes plain text in one scan, linear in the text whatever is left unclosed. Kept
-are words of links and of the templates in data/templates.toml, headings, paragraphs, and list items
-as lines; closing sections (references, external links ...) go. mwparserfromhell, a full parser, takes
-time quadratic in unclosed tags; the tests compare with it.
+MediaWiki's markup becomes plain text in one scan, linear in the text whatever is left unclosed.
+Kept are words of links and of the templates in data/templates.toml, headings, paragraphs, and list
+items as lines; closing sections (references, external links ...) go. mwparserfromhell, a full
+parser, takes time quadratic in unclosed tags; the tests compare with it.
 """
 
 import re
