@@ -98,6 +98,8 @@ def run_jobs(
     device = choose_device(options.device)
     num_processes = min(len(jobs), num_workers(options.num_processes, device.type))
     kept = folder / _UNNAMED if folder is not None and options.keep_models else None
+    if kept is not None:
+        shutil.rmtree(kept, ignore_errors=True)  # of one that was stopped
     given = source, options.device, kept
     runs = [
         partial(run_job, job, features[job.task.name], *given, f"{n} of {len(jobs)}")

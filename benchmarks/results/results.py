@@ -185,18 +185,6 @@ def current_results(folder: Path) -> list[Result]:
     )
 
 
-def evaluation_folders(place: Path) -> list[Path]:
-    """The folders of results that `place` is or contains; `ValueError` if there are none."""
-    folders = [place, *sorted(place.glob("evaluate*"))]
-    folders = [folder for folder in folders if (folder / RESULTS).is_file()]
-    if not folders:
-        raise UserError(
-            f"no {RESULTS} in {place} or its evaluate folders; give a run's folder, such as "
-            "out/demo, or one of its evaluate folders"
-        )
-    return folders
-
-
 def largest_part(results: Iterable[Result]) -> list[Result]:
     """The headline's records: of each task those that learnt from most of the training split."""
     records = list(results)

@@ -133,11 +133,6 @@ def scored(task: Task, runs: Mapping[int, Sequence[Line]]) -> tuple[dict[int, fl
     return values, resample(task, runs)
 
 
-def estimate_lines(task: Task, runs: Mapping[int, Sequence[Line]]) -> Estimate:
-    """`estimate` of prediction lines by seed, such as those of a part of the examples."""
-    return estimate(*scored(task, runs), score_bounds(task.headline))
-
-
 def difference(
     values: Values,
     draws: Draws | None,
