@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.noise import section as noise
 from benchmarks.results.results import BASELINES
-from benchmarks.results.run_folder import RunFolder, has_stages, read_scores, told_apart
+from benchmarks.results.run_folder import RunFolder, has_stages, read_scores, with_distinct_names
 from benchmarks.results.table import add_parts, write_page
 from benchmarks.sections import curves, stages
 from benchmarks.sections.errors import add_errors
@@ -25,7 +25,12 @@ from benchmarks.sections.scores import (
     notes,
     score_records,
 )
-from benchmarks.statistics.comparison import Against, between, resolve_baseline, within
+from benchmarks.statistics.comparison import (
+    ComparedScore,
+    compare_in_run,
+    compare_runs,
+    resolve_baseline,
+)
 from benchmarks.statistics.scores import scores_of
 from electrify.page.page import Page
 from electrify.page.plots import tick_text
@@ -45,7 +50,7 @@ def read_runs(folders: Sequence[Path]) -> list[RunFolder]:
         raise UserError("no run folder given; run: electrify report out/NAME [out/OTHER ...]")
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise UserError(f"a run folder is named twice: {', '.join(map(str, folders))}")
-    return told_apart([read_scores(folder) for folder in folders])
+    return with_distinct_names([read_scores(folder) for folder in folders])
 
 
 def report(
@@ -68,7 +73,7 @@ def report(
         raise UserError(f"output {target} is a file; give a folder")
     other = resolve_baseline(baseline, runs)
     one = runs[0] if len(runs) == 1 else None
-    compared = within(one, other) if one else between(runs, other)
+    compared = compare_in_run(one, other) if one else compare_runs(runs, other)
     title = ", ".join(run.name for run in runs)
     page = Page(title, "electrify: an ELECTRA encoder from raw text to scores")
     summary = Summary(runs, encoders_of(runs), compared)
@@ -79,7 +84,7 @@ def report(
             stages.add_side_by_side(page, runs)
     for run in runs:
         prefix = "" if one else f"{run.name}: "
-        own = () if one else within(run, other)  # of one run they stand above
+        own = () if one else compare_in_run(run, other)  # of one run they stand above
         _add_sections(page, prefix, run, own, data_dirs, with_texts)
     return write_page(target, "report", page)
 
@@ -88,7 +93,7 @@ def _add_sections(
     page: Page,
     prefix: str,
     run: RunFolder,
-    compared: Sequence[Against],
+    compared: Sequence[ComparedScore],
     data_dirs: Sequence[Path],
     with_texts: bool,
 ) -> None:
@@ -140,7 +145,7 @@ def card_sections(folder: Path) -> dict[str, list[str]]:
     """For a model card: headings and lines of Markdown, of what is known of a run's own export."""
     run = read_scores(folder)
     sections = {
-        "Scores of the encoder": card_lines(run, within(run, None)),
+        "Scores of the encoder": card_lines(run, compare_in_run(run, None)),
         "Scores with fewer examples to learn from": curves.low_shot_lines(run),
         "Cost of fine-tuning": curves.cost_lines(run),
         "Robustness and differences between groups": noise.noise_card_lines(run),
@@ -157,7 +162,7 @@ class Summary:
 
     runs: Sequence[RunFolder]
     encoders: Sequence[EncoderScores]
-    compared: Sequence[Against]
+    compared: Sequence[ComparedScore]
 
     def add_to(self, page: Page) -> None:
         for text in self.verdicts():

@@ -13,7 +13,7 @@ from benchmarks.results.run_folder import Json, read_run
 from benchmarks.results.table import Part, Record, Table, add_parts, write_page
 from benchmarks.sections.stages import final_valid
 from benchmarks.statistics.comparison import ALPHA, holm
-from benchmarks.statistics.uncertainty import Estimate, Fit, p_text
+from benchmarks.statistics.uncertainty import Fit, Interval, p_text
 from electrify.page.page import Page
 from electrify.storage.files import read_toml
 
@@ -105,7 +105,7 @@ class GridScores:
         """The column that comes first: of all tasks or, of one, that task."""
         return next(iter(self.fits or self.groups))
 
-    def difference(self, column: str, variant: str, other: str) -> Estimate | None:
+    def difference(self, column: str, variant: str, other: str) -> Interval | None:
         fit = self.fits.get(column)
         if fit is None or not {variant, other} <= {*fit.variants}:
             return None
@@ -118,7 +118,7 @@ class Verdict:
 
     claim: Claim
     column: str  # of scores that it is judged by
-    difference: Estimate | None  # of the first to the second; None: not both are there
+    difference: Interval | None  # of the first to the second; None: not both are there
     p_corrected: float = math.nan  # over all claims and columns (Holm)
 
     @property
@@ -266,7 +266,7 @@ def _experiment_rows(
     return rows
 
 
-def _plus_minus(difference: Estimate | None) -> str | None:
+def _plus_minus(difference: Interval | None) -> str | None:
     """'+1.23 ± 0.45' points: with half of its 95 % interval, where that is known."""
     if difference is None or math.isnan(difference.value):
         return None

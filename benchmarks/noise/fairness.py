@@ -24,7 +24,7 @@ from benchmarks.results.predictions import lines_of_result
 from benchmarks.results.results import Result
 from benchmarks.results.table import write_csv
 from benchmarks.statistics.comparison import Tested, corrected_lines
-from benchmarks.statistics.uncertainty import Estimate, of_variances, variance_of_mean
+from benchmarks.statistics.uncertainty import Interval, of_variances, variance_of_mean
 from benchmarks.tasks.labels import Classification
 from benchmarks.tasks.load import TaskData, dir_of, read_splits, rows_digest, split_by_group
 from benchmarks.tasks.task import GoldExample, Line, Task
@@ -299,7 +299,7 @@ def _gap(
     """
     value = float(first.mean() - second.mean())
     variances = [variance_of_mean(side.mean(axis=(0, 2))) for side in (first, second)]
-    mean = Estimate(value)
+    mean = Interval(value)
     if all(degrees for _, degrees in variances):
         axes = [(1, 2), (0, 1)] if num_words else [(1, 2)]
         variances += [variance_of_mean(first.mean(axis=a) - second.mean(axis=a)) for a in axes]

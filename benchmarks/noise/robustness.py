@@ -19,7 +19,7 @@ from benchmarks.results.results import Result
 from benchmarks.results.table import write_csv
 from benchmarks.statistics.comparison import Tested, corrected_lines
 from benchmarks.statistics.uncertainty import (
-    Estimate,
+    Interval,
     estimate,
     of_variances,
     scored,
@@ -171,10 +171,10 @@ def _conditions(
 
 def _flips(
     task: Task, clean: Mapping[int, Sequence[Line]], changed: Mapping[int, Mapping[str, Line]]
-) -> Estimate:
+) -> Interval:
     """Fraction of the changed rows whose predicted label is another one, over rows and seeds."""
     if not isinstance(task, Classification):
-        return Estimate(float("nan"))
+        return Interval(float("nan"))
     flipped = np.array(
         [
             [

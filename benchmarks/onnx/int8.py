@@ -13,7 +13,7 @@ from benchmarks.encoder import ModelSource
 from benchmarks.onnx.export import VOCABULARY, Row, errors_alone, predict
 from benchmarks.results.predictions import plain, score_lines
 from benchmarks.results.results import percent
-from benchmarks.statistics.uncertainty import Draws, Estimate, difference, resample, resample_scores
+from benchmarks.statistics.uncertainty import Draws, Interval, difference, resample, resample_scores
 from benchmarks.tasks.labels import MultiLabelClassification, Regression
 from benchmarks.tasks.task import Example
 from benchmarks.training.network import Kept
@@ -270,7 +270,7 @@ class Loss:
     num_units: int
     fp32: float
     int8: float
-    lost: Estimate  # in the score, above 0 where int8 is worse
+    lost: Interval  # in the score, above 0 where int8 is worse
     agreement: float  # fraction of units with the same prediction
     must_agree: bool = True
     is_constant: bool = False  # fp32 predicts one thing everywhere, and int8 cannot differ

@@ -130,7 +130,7 @@ def read_run(folder: Path) -> RunFolder:
     )
 
 
-def told_apart(runs: Sequence[RunFolder]) -> list[RunFolder]:
+def with_distinct_names(runs: Sequence[RunFolder]) -> list[RunFolder]:
     """The runs, each under the shortest end of its path that no other has."""
     paths = [run.folder.resolve().parts for run in runs]
 

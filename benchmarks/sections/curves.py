@@ -240,7 +240,7 @@ def _mean(records: Sequence[Result], name: str) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-# Against FLOPs.
+# ComparedScore FLOPs.
 
 
 def add_score_against_flops(page: Page, runs: Sequence[RunFolder]) -> None:

@@ -20,7 +20,12 @@ from benchmarks.results.results import (
 )
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Part, Record, Table
-from benchmarks.statistics.comparison import METHOD, Against, against_baselines, verdict_sentence
+from benchmarks.statistics.comparison import (
+    METHOD,
+    ComparedScore,
+    against_baselines,
+    verdict_sentence,
+)
 from benchmarks.statistics.scores import (
     Sample,
     TaskScore,
@@ -138,7 +143,7 @@ def score_records(scores: Sequence[TaskScore]) -> list[Record]:
     ]
 
 
-def card_lines(run: RunFolder, compared: Sequence[Against]) -> list[str]:
+def card_lines(run: RunFolder, compared: Sequence[ComparedScore]) -> list[str]:
     """For a model card: the run's own encoder with its baselines and the differences to them."""
     scores = [score for score in scores_of(run) if score.pretrained.values and not score.encoder]
     against = {(a.score.label, a.baseline): a.comparison for a in compared}
@@ -163,13 +168,13 @@ def card_lines(run: RunFolder, compared: Sequence[Against]) -> list[str]:
 # Differences.
 
 
-def labels_of(compared: Sequence[Against]) -> list[str]:
+def labels_of(compared: Sequence[ComparedScore]) -> list[str]:
     """The task of each, and its encoder where there are several."""
     several = len({a.score.stage for a in compared}) > 1
     return [a.score.label if several else a.score.first.title for a in compared]
 
 
-def difference_table(compared: Sequence[Against]) -> Table:
+def difference_table(compared: Sequence[ComparedScore]) -> Table:
     """Each difference with its own interval, the corrected p and the outcome."""
     has_runs = any(a.run for a in compared)
     records = []
@@ -205,7 +210,7 @@ class EncoderScores:
         """Over its tasks, as `mean_over_tasks`; of the encoder or of a baseline."""
         return mean_over_tasks([score.by_role[role] for score in self.scores.values()])
 
-    def comparisons(self, compared: Sequence[Against]) -> list[Against]:
+    def comparisons(self, compared: Sequence[ComparedScore]) -> list[ComparedScore]:
         return [a for a in compared if any(a.score is score for score in self.scores.values())]
 
 
@@ -236,7 +241,9 @@ def mean_over_tasks(samples: Sequence[Sample]) -> Sample | None:
     return Sample({seed: statistics.fmean(s.values[seed] for s in samples) for seed in seeds})
 
 
-def encoder_table(encoders: Sequence[EncoderScores], compared: Sequence[Against]) -> list[Part]:
+def encoder_table(
+    encoders: Sequence[EncoderScores], compared: Sequence[ComparedScore]
+) -> list[Part]:
     """Our encoders and their baselines by tasks, in percent; a note, and what keeps encoders of
     several runs from being compared."""
     if not encoders:
@@ -305,7 +312,7 @@ def _score_text(sample: Sample | None) -> str | None:
 
 
 def _decided(
-    encoders: Sequence[EncoderScores], compared: Sequence[Against]
+    encoders: Sequence[EncoderScores], compared: Sequence[ComparedScore]
 ) -> set[tuple[str, str]]:
     """(row, task) where an encoder is better than all it is compared with, or is worse than a
     baseline, which then is the better one."""
@@ -379,7 +386,7 @@ def _setting(protocol: Mapping[str, Any], name: str) -> str:
 # The section of a page.
 
 
-def add_scores(page: Page, run: RunFolder, compared: Sequence[Against]) -> None:
+def add_scores(page: Page, run: RunFolder, compared: Sequence[ComparedScore]) -> None:
     scores = scores_of(run)
     if not scores:
         return

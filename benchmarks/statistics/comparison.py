@@ -15,7 +15,7 @@ from benchmarks.results.results import BASELINES, differing
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import Sample, TaskScore, encoder_name, scores_by_task, scores_of
 from benchmarks.statistics.uncertainty import (
-    Estimate,
+    Interval,
     difference,
     p_text,
 )
@@ -42,7 +42,7 @@ class Comparison:
 
     outcome: str  # "better", "worse", "cannot tell apart", "not comparable" and what is not there
     why: str = ""
-    difference: Estimate | None = None  # its interval is not corrected
+    difference: Interval | None = None  # its interval is not corrected
     p_corrected: float = math.nan  # over the family that it stands in
 
     @property
@@ -108,7 +108,7 @@ Baseline = RunFolder | str | None
 
 
 @dataclass(frozen=True)
-class Against:
+class ComparedScore:
     """One task of one encoder, against what it is compared with."""
 
     score: TaskScore
@@ -131,7 +131,7 @@ def resolve_baseline(name: str | None, runs: Sequence[RunFolder]) -> Baseline:
     return None if name is None else known[name]
 
 
-def verdict_sentence(against: Against) -> str:
+def verdict_sentence(against: ComparedScore) -> str:
     """'better: +16.20 over random initialisation (95 % CI 6.10 to 26.40, p = 0.007, Holm)', or why
     there is no such figure. The interval is that of one difference alone."""
     comparison, gain = against.comparison, against.comparison.difference
@@ -146,7 +146,7 @@ def verdict_sentence(against: Against) -> str:
 
 
 @cache
-def within(run: RunFolder, baseline: Baseline) -> tuple[Against, ...]:
+def compare_in_run(run: RunFolder, baseline: Baseline) -> tuple[ComparedScore, ...]:
     """Every encoder of a run against the baseline, one family; nothing where it is missing."""
     scores = scores_of(run)
     if not isinstance(baseline, str) or baseline not in run.evaluations:
@@ -154,14 +154,18 @@ def within(run: RunFolder, baseline: Baseline) -> tuple[Against, ...]:
     name = encoder_name(baseline) or OWN
     bases = {s.first.task: s for s in scores if s.stage == baseline}
     others = [s for s in scores if s.stage != baseline and s.first.task in bases]
-    return _corrected(Against(s, "", name, _comparison(s, bases[s.first.task])) for s in others)
+    return _corrected(
+        ComparedScore(s, "", name, _comparison(s, bases[s.first.task])) for s in others
+    )
 
 
-def against_baselines(scores: Sequence[TaskScore], one: Baseline = None) -> tuple[Against, ...]:
+def against_baselines(
+    scores: Sequence[TaskScore], one: Baseline = None
+) -> tuple[ComparedScore, ...]:
     """Every encoder against both of its baselines, or against that of the role `one`, one family;
     nothing where those are not scored."""
     return _corrected(
-        Against(s, "", name, compare(s.pretrained, other, s.first.higher_is_better, True))
+        ComparedScore(s, "", name, compare(s.pretrained, other, s.first.higher_is_better, True))
         for role, name in BASELINES.items()
         if role == one or one not in BASELINES
         for s in scores
@@ -169,18 +173,20 @@ def against_baselines(scores: Sequence[TaskScore], one: Baseline = None) -> tupl
     )
 
 
-def between(runs: Sequence[RunFolder], baseline: Baseline) -> tuple[Against, ...]:
+def compare_runs(runs: Sequence[RunFolder], baseline: Baseline) -> tuple[ComparedScore, ...]:
     """Every other run against the baseline's, task by task and encoder by encoder, one family; or
     every run against the encoder or role of that name in it."""
     if isinstance(baseline, str):
         having = [run for run in runs if baseline in (*BASELINES, *run.evaluations)]
         return _corrected(
-            replace(against, run=run.name) for run in having for against in within(run, baseline)
+            replace(against, run=run.name)
+            for run in having
+            for against in compare_in_run(run, baseline)
         )
     base_run = baseline if isinstance(baseline, RunFolder) else runs[0]
     scores = {run.name: scores_by_task(run) for run in runs}
     return _corrected(
-        Against(run[key], name, base_run.name, _comparison(run[key], base))
+        ComparedScore(run[key], name, base_run.name, _comparison(run[key], base))
         for key, base in scores[base_run.name].items()
         for name, run in scores.items()
         if name != base_run.name and key in run
@@ -193,7 +199,7 @@ def _comparison(score: TaskScore, base: TaskScore) -> Comparison:
     return compare(score.pretrained, base.pretrained, base.first.higher_is_better)
 
 
-def _corrected(against: Iterable[Against]) -> tuple[Against, ...]:
+def _corrected(against: Iterable[ComparedScore]) -> tuple[ComparedScore, ...]:
     family = list(against)
     outcomes = corrected([each.comparison for each in family])
     return tuple(replace(a, comparison=c) for a, c in zip(family, outcomes, strict=True))

@@ -17,7 +17,7 @@ from benchmarks.metrics.labels import (
 from benchmarks.results.predictions import lines_of_result
 from benchmarks.results.results import BASELINES, Result, differing, percent, task_of
 from benchmarks.results.run_folder import RunFolder
-from benchmarks.statistics.uncertainty import Draws, Estimate, estimate, resample, score_bounds
+from benchmarks.statistics.uncertainty import Draws, Interval, estimate, resample, score_bounds
 from benchmarks.tasks.task import Line
 from electrify.system.outcome import UserError
 
@@ -55,7 +55,7 @@ class Sample:
         return min(self.values.values()), max(self.values.values())
 
     @cached_property
-    def estimate(self) -> Estimate:
+    def estimate(self) -> Interval:
         return estimate(self.values, self.draws, score_bounds(self.metric))
 
     def text(self, digits: int = 2) -> str:

@@ -88,7 +88,7 @@ def _digest(ids: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Interval:
     """A mean over seeds, or a difference of two, with its 95 % interval; nan where unknown."""
 
     value: Score
@@ -116,7 +116,7 @@ def score_bounds(metric: str) -> tuple[float, float]:
 
 def estimate(
     values: Values, draws: Draws | None, bounds: tuple[float, float] = (-math.inf, math.inf)
-) -> Estimate:
+) -> Interval:
     """The mean over seeds with its interval; one seed without draws has none. An undefined score
     makes both undefined."""
     value = statistics.fmean(values.values()) if values else math.nan
@@ -139,7 +139,7 @@ def difference(
     other: Values,
     other_draws: Draws | None,
     shares_seeds: bool = False,
-) -> Estimate:
+) -> Interval:
     """The mean of `values` less that of `other`, which are of the same examples.
 
     `shares_seeds`: a seed draws the same for both, such as for an encoder and the same network with
@@ -174,41 +174,41 @@ def variance_of_mean(values: Iterable[float]) -> _Variance:
 
 def _interval(
     value: float, scores: Floats | None, draws: Draws | None, of_seeds: Sequence[_Variance]
-) -> Estimate:
+) -> Interval:
     """`scores` are the value on resampled examples, (resamples,)."""
     variances = list(of_seeds) if all(degrees for _, degrees in of_seeds) else []
     levels, num_undefined = ["seeds"] if variances else [], 0
     if scores is not None and draws is not None:
         num_undefined = int(np.isnan(scores).sum())
         if num_undefined > MAX_UNDEFINED * len(scores):
-            return Estimate(value, num_undefined=num_undefined)
+            return Interval(value, num_undefined=num_undefined)
         degrees = min(draws.num_examples, len(scores)) - 1
         variances.append((float(np.nanvar(scores)), degrees))
         levels.insert(0, "examples")
     if not math.isfinite(value):
-        return Estimate(value, num_undefined=num_undefined)
+        return Interval(value, num_undefined=num_undefined)
     return of_variances(value, variances, " and ".join(levels), num_undefined)
 
 
 def of_variances(
     value: float, variances: Sequence[_Variance], over: str, num_undefined: int = 0
-) -> Estimate:
+) -> Interval:
     """The value with the interval and p of Student's t, the variance of its error the sum of these,
     each with its degrees of freedom; those without any are left out."""
     from scipy.stats import t
 
     variances = [variance for variance in variances if variance[1]]
     if not variances:
-        return Estimate(value, num_undefined=num_undefined)
+        return Interval(value, num_undefined=num_undefined)
     total = sum(variance for variance, _ in variances)
     if total <= _ROUNDING:
         p = float(abs(value) < math.sqrt(_ROUNDING))
-        return Estimate(value, value, value, over, p, num_undefined)
+        return Interval(value, value, value, over, p, num_undefined)
     error = math.sqrt(total)
     degrees = total**2 / sum(variance**2 / n for variance, n in variances if variance)
     half_width = float(t.ppf(0.975, degrees)) * error
     p = 2 * float(t.sf(abs(value) / error, degrees))
-    return Estimate(value, value - half_width, value + half_width, over, p, num_undefined)
+    return Interval(value, value - half_width, value + half_width, over, p, num_undefined)
 
 
 class Fit:
@@ -246,13 +246,13 @@ class Fit:
         no other variant links its seeds to the rest."""
         return self._value(np.mean([self._row(variant, seed) for seed in self.seeds], axis=0))
 
-    def difference(self, variant: str, other: str) -> Estimate:
+    def difference(self, variant: str, other: str) -> Interval:
         """With its interval and p; nan where the grid has too few seeds, or no two that link the
         variants, and where nothing varies, of which nothing can be learnt."""
         contrast = self._row(variant, self.seeds[0]) - self._row(other, self.seeds[0])
         value = self._value(contrast)
         if math.isnan(value) or not self.degrees or not self.sd:
-            return Estimate(value)
+            return Interval(value)
         variance = self.sd**2 * float(contrast @ self._inverse @ contrast)
         return of_variances(value, [(variance, self.degrees)], "seeds")
 

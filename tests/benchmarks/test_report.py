@@ -16,9 +16,14 @@ from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder, read_run
 from benchmarks.sections.scores import EncoderScores
 from benchmarks.sections.stages import config_toml
-from benchmarks.statistics.comparison import Against, Comparison, resolve_baseline, within
+from benchmarks.statistics.comparison import (
+    ComparedScore,
+    Comparison,
+    compare_in_run,
+    resolve_baseline,
+)
 from benchmarks.statistics.scores import TaskScore, task_scores
-from benchmarks.statistics.uncertainty import Estimate
+from benchmarks.statistics.uncertainty import Interval
 from electrify.config.load import load_config, parse_config
 from electrify.config.run import RunConfig
 from electrify.stage.folder import (
@@ -383,13 +388,15 @@ def five_tasks(tmp_path) -> RunFolder:
     ("name", "roles"), [(None, [*BASELINES]), *((role, [role]) for role in BASELINES)]
 )
 def test_scores_stand_against_both_baselines_or_the_one_named(five_tasks, name, roles):
-    found = within(five_tasks, resolve_baseline(name, [five_tasks]))
+    found = compare_in_run(five_tasks, resolve_baseline(name, [five_tasks]))
     assert {against.baseline for against in found} == {BASELINES[role] for role in roles}
 
 
-def compared_of(scores: list[TaskScore]) -> list[Against]:
+def compared_of(scores: list[TaskScore]) -> list[ComparedScore]:
     return [
-        Against(score, "", floor, Comparison(OUTCOMES[score.first.task], "", Estimate(0.1), 0.04))
+        ComparedScore(
+            score, "", floor, Comparison(OUTCOMES[score.first.task], "", Interval(0.1), 0.04)
+        )
         for floor in BASELINES.values()
         for score in scores
     ]

@@ -16,7 +16,7 @@ from benchmarks.onnx import convert, int8
 from benchmarks.onnx.convert import Family, write_card
 from benchmarks.onnx.export import REPLACED, VOCABULARY, predict
 from benchmarks.onnx.int8 import Loss, problems, task_benchmark, token_benchmark
-from benchmarks.statistics.uncertainty import Estimate
+from benchmarks.statistics.uncertainty import Interval
 from benchmarks.tasks.load import load_data
 from benchmarks.training.network import Kept
 from benchmarks.training.recipe import hyper_parameters
@@ -93,7 +93,7 @@ def test_wrong_int8_is_written_only_by_force(
 
 
 def loss(**changes: Any) -> Loss:
-    lost = Estimate(changes.pop("lost", 0.0))
+    lost = Interval(changes.pop("lost", 0.0))
     plain = Loss("klue-ynat", "macro_f1", "examples", 1000, 0.8, 0.8, lost, 1.0)
     return replace(plain, **changes)
 
