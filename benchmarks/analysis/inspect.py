@@ -55,7 +55,7 @@ class FlaggableWord:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ScoredText:
     """A text with its pieces, each with P(replaced), and its words."""
 
     text: TokenizedText
@@ -63,7 +63,7 @@ class Reading:
     words: Sequence[FlaggableWord]
 
 
-def read(reader: Reader, text: str) -> Reading:
+def read(reader: Reader, text: str) -> ScoredText:
     """P(replaced) of every piece and word of a text of any length."""
     (cut,) = reader.cut([text])
     probabilities = expit(reader.replaced_logits([cut.ids])[0]).tolist()
@@ -76,7 +76,7 @@ def read(reader: Reader, text: str) -> Reading:
         word = cut.text[start:stop]
         words.append(FlaggableWord(word, start, stop, pieces, worst, probabilities[worst]))
     tokens = reader.source.tokenizer.convert_ids_to_tokens(cut.ids.tolist())
-    return Reading(cut, list(zip(tokens, probabilities, strict=True)), words)
+    return ScoredText(cut, list(zip(tokens, probabilities, strict=True)), words)
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class Proposals:
     others: Sequence[tuple[str, str, float]]
 
 
-def propose(reader: Reader, reading: Reading, word: FlaggableWord) -> Proposals:
+def propose(reader: Reader, reading: ScoredText, word: FlaggableWord) -> Proposals:
     """What the generator expects in place of a word's worst piece, which alone is hidden."""
     tokenizer, ids = reader.source.tokenizer, reading.text.ids
     own = int(ids[word.worst])
@@ -195,7 +195,7 @@ class Attribution:
     num_steps: int
 
 
-def attribute(reader: Reader, reading: Reading, piece: int) -> Attribution:
+def attribute(reader: Reader, reading: ScoredText, piece: int) -> Attribution:
     """What the logit of `piece` owes to each word of its window.
 
     Layer integrated gradients (Sundararajan et al. 2017) at the token embeddings, from a text whose
@@ -239,7 +239,7 @@ class Finding:
     that piece rests on; empty where that was not asked or there is no generator.
     """
 
-    reading: Reading
+    reading: ScoredText
     threshold: Threshold
     marked: Sequence[int]
     proposals: Mapping[int, Proposals]

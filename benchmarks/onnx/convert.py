@@ -40,7 +40,7 @@ _NUM_TEXTS = 400  # that are looked at for [UNK]
 
 
 @dataclass
-class Family:
+class ConvertedNetworks:
     """Files that are judged and written together: a network, of an encoder also its tasks."""
 
     name: str
@@ -53,7 +53,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Judged:
-    """What the int8 of a family loses, and whether and why not it was written."""
+    """What the int8 of a group loses, and whether and why not it was written."""
 
     losses: Sequence[Loss]
     problems: Sequence[str]
@@ -104,43 +104,52 @@ def _convert(
     rows = tokenizer(list(texts[:_NUM_TEXTS]), verbose=False)["input_ids"]
     what = f"the text that int8 is judged on, as {encoder} reads it"
     warn_of_unknown(coverage_of(rows, tokenizer), what)
-    families = {name: Family(name) for name in networks}
+    groups = {name: ConvertedNetworks(name) for name in networks}
     for name, network in opened.items():
-        _export(folder / name, name, network, networks[name], families[name], texts)
-    generator = folder / "generator" / _FP32 if "generator" in families else None
+        _export(folder / name, name, network, networks[name], groups[name], texts)
+    generator = folder / "generator" / _FP32 if "generator" in groups else None
     for name, network in opened.items():
         if benchmark := _tokens(network, texts, generator):
-            families[name].benchmarks[name] = benchmark
+            groups[name].benchmarks[name] = benchmark
     if (scored / MANIFEST).exists():
-        _add_tasks(folder / "tasks", families[encoder], scored, config.evaluate, texts)
-    families[encoder].num_tasks_needed = int8.MIN_TASKS
-    judged = {name: _judge(of, config.export.onnx.force) for name, of in families.items()}
+        _add_tasks(folder / "tasks", groups[encoder], scored, config.evaluate, texts)
+    groups[encoder].num_tasks_needed = int8.MIN_TASKS
+    judged = {name: _judge(of, config.export.onnx.force) for name, of in groups.items()}
     report = {name: asdict(of) for name, of in judged.items()}
     write_json(folder / "report.json", {"machine": cpu_name(), "networks": report})
-    for name, family in families.items():
-        write_card(folder / name, family, _front_matter(networks[name]), judged[name])
+    for name, group in groups.items():
+        write_card(folder / name, group, _front_matter(networks[name]), judged[name])
     return {
         "networks": len(networks),
-        "tasks": len(families[encoder].files) - 1,
+        "tasks": len(groups[encoder].files) - 1,
         "int8": [name for name, of in judged.items() if of.is_written],
     }
 
 
 def _export(
-    target: Path, name: str, network: Network, source: Path, family: Family, texts: Sequence[str]
+    target: Path,
+    name: str,
+    network: Network,
+    source: Path,
+    group: ConvertedNetworks,
+    texts: Sequence[str],
 ) -> None:
-    family.files[name] = target / _FP32
-    family.differences[name] = export.export_network(network, target / _FP32, texts)
+    group.files[name] = target / _FP32
+    group.differences[name] = export.export_network(network, target / _FP32, texts)
     for file in _TOKENIZER:
         if (source / file).exists():
             shutil.copyfile(source / file, target / file)
-    differences = family.differences[name].items()
+    differences = group.differences[name].items()
     by_length = ", ".join(f"{of:.1e} at {length}" for length, of in differences)
     log(f"{name}: largest difference to torch by length: {by_length}")
 
 
 def _add_tasks(
-    folder: Path, family: Family, scored: Path, evaluation: EvaluateConfig, texts: Sequence[str]
+    folder: Path,
+    group: ConvertedNetworks,
+    scored: Path,
+    evaluation: EvaluateConfig,
+    texts: Sequence[str],
 ) -> None:
     """The fine-tuned networks of an encoder, with the reported examples of their tasks."""
     for place in kept_folders(scored):
@@ -151,9 +160,9 @@ def _add_tasks(
         except ValueError as problem:
             warn(f"{problem}; it is left out")
             continue
-        _export(folder / name, name, network, place, family, texts)
+        _export(folder / name, name, network, place, group, texts)
         data = load_data(kept.task, dir_of(kept.task, data_dirs(evaluation, [kept.task])))
-        family.benchmarks[name] = int8.task_benchmark(kept, data.reported)
+        group.benchmarks[name] = int8.task_benchmark(kept, data.reported)
 
 
 def _tokens(network: Network, texts: Sequence[str], generator: Path | None) -> Benchmark | None:
@@ -165,18 +174,18 @@ def _tokens(network: Network, texts: Sequence[str], generator: Path | None) -> B
     return int8.token_benchmark(network.source, texts, REPLACED, generate)
 
 
-def _judge(family: Family, force: bool) -> Judged:
+def _judge(group: ConvertedNetworks, force: bool) -> Judged:
     """Measure the int8 of all files, and put it in place if it loses next to nothing."""
     with tempfile.TemporaryDirectory() as temporary:
-        files = {name: Path(temporary, f"{name}.onnx") for name in family.files}
-        for name, file in family.files.items():
+        files = {name: Path(temporary, f"{name}.onnx") for name in group.files}
+        for name, file in group.files.items():
             int8.quantize(file, files[name])
         losses = [
-            int8.measure(benchmark, family.files[name], files[name])
-            for name, benchmark in family.benchmarks.items()
+            int8.measure(benchmark, group.files[name], files[name])
+            for name, benchmark in group.benchmarks.items()
         ]
         reasons = int8.problems(losses)
-        num_tasks, needed = len(family.files) - 1, family.num_tasks_needed
+        num_tasks, needed = len(group.files) - 1, group.num_tasks_needed
         if num_tasks < needed:
             reasons.insert(0, f"it is scored on {num_tasks} tasks, {needed} are needed")
         if not losses:
@@ -184,12 +193,12 @@ def _judge(family: Family, force: bool) -> Judged:
         is_written = force or not reasons
         sizes = {name: file.stat().st_size for name, file in files.items()}
         for name, file in files.items() if is_written else ():
-            shutil.move(file, family.files[name].with_name(_INT8))
+            shutil.move(file, group.files[name].with_name(_INT8))
     if reasons:
         way = "written all the same, as asked" if force else "not written (--force writes it)"
-        warn(f"{family.name}, int8: {'; '.join(reasons)}: {way}")
+        warn(f"{group.name}, int8: {'; '.join(reasons)}: {way}")
     else:
-        log(f"{family.name}, int8: written")
+        log(f"{group.name}, int8: written")
     return Judged(losses, reasons, is_written, sizes)
 
 
@@ -201,16 +210,16 @@ def _front_matter(network: Path) -> str:
     return next((f"{match[0]}\n" for match in matches if match), "")
 
 
-def write_card(folder: Path, family: Family, metadata: str, judged: Judged) -> None:
+def write_card(folder: Path, group: ConvertedNetworks, metadata: str, judged: Judged) -> None:
     """`README.md` of a network; `metadata` stands at its top."""
     rows = [
         {"network": network, **{f"length {length}": f"{of:.1e}" for length, of in by.items()}}
-        for network, by in family.differences.items()
+        for network, by in group.differences.items()
     ]
     template = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
     text = Template(template, trim_blocks=True, keep_trailing_newline=True).render(
         metadata=metadata,
-        name=family.name,
+        name=group.name,
         differences="\n".join(Table.of(rows).markdown()),
         judged=judged,
         losses="\n".join(_loss_lines(judged.losses)),

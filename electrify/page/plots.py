@@ -267,14 +267,16 @@ def _color(index: int) -> str:
 
 
 def _scale(axes: "Axes", log_x: bool, log_y: bool) -> None:
-    if log_x:
-        axes.set_xscale("log")
-    else:
-        _name_ticks(axes.xaxis)
-    if log_y:
-        axes.set_yscale("log")
-    else:
-        _name_ticks(axes.yaxis)
+    from matplotlib.ticker import MaxNLocator, NullFormatter
+
+    for name, axis, is_log in (("x", axes.xaxis, log_x), ("y", axes.yaxis, log_y)):
+        if is_log:
+            axes.set(**{f"{name}scale": "log"})
+            axis.set_minor_formatter(NullFormatter())
+            low, high = axis.get_data_interval()
+            if high < 8 * low:  # less than a power of ten may have no tick in sight
+                axis.set_major_locator(MaxNLocator(5))
+        _name_ticks(axis)
 
 
 def _name_ticks(axis: Any) -> None:

@@ -13,7 +13,7 @@ from onnx import numpy_helper
 
 from benchmarks.encoder import open_model
 from benchmarks.onnx import convert, int8
-from benchmarks.onnx.convert import Family, write_card
+from benchmarks.onnx.convert import ConvertedNetworks, write_card
 from benchmarks.onnx.export import REPLACED, VOCABULARY, predict
 from benchmarks.onnx.int8 import Loss, problems, task_benchmark, token_benchmark
 from benchmarks.statistics.uncertainty import Interval
@@ -49,9 +49,9 @@ def converted(arguments: list[str]) -> Path:
 
 
 @pytest.fixture
-def family(converted: Path, model_folder: Path, tmp_path: Path) -> Family:
+def group(converted: Path, model_folder: Path, tmp_path: Path) -> ConvertedNetworks:
     """A network and four tasks on it, which are all the same."""
-    found = Family("discriminator", num_tasks_needed=4)
+    found = ConvertedNetworks("discriminator", num_tasks_needed=4)
     for name in ("discriminator", "one", "two", "three", "four"):
         file = tmp_path / name / "model.onnx"
         file.parent.mkdir()
@@ -73,19 +73,19 @@ def turned_round(file_in: Path, file_out: Path) -> None:
 @pytest.mark.parametrize("force", [False, True])
 def test_wrong_int8_is_written_only_by_force(
     force: bool,
-    family: Family,
+    group: ConvertedNetworks,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(int8, "quantize", turned_round)
-    judged = convert._judge(family, force)
+    judged = convert._judge(group, force)
     assert judged.is_written == force
     assert "agrees with fp32 on" in judged.problems[-1]
-    assert [file.with_name("model.int8.onnx").exists() for file in family.files.values()] == [
+    assert [file.with_name("model.int8.onnx").exists() for file in group.files.values()] == [
         force
     ] * 5
-    write_card(tmp_path / "discriminator", family, "", judged)
+    write_card(tmp_path / "discriminator", group, "", judged)
     card = (tmp_path / "discriminator" / "README.md").read_text(encoding="utf-8")
     assert ("**Written by force, although** replaced tokens" in card) == force
     assert ("Not written, because replaced tokens" in card) != force

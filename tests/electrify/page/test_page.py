@@ -144,6 +144,7 @@ def test_odd_curves_and_points_are_drawn(log_y):
     page.scatter_plot("s", {"s": [(0, 1, "a"), (math.nan, 1, "b")]}, "x", "y", log_x=True)
     assert len(svgs(page)) == 8
     assert page.text().count("nothing to plot") == 1
+    assert not any("mathdefault" in svg for svg in svgs(page))  # ticks are plain numbers
 
 
 def test_a_table_without_rows_says_so():
