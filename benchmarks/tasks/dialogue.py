@@ -84,27 +84,28 @@ class DialogueStateTracking(Task):
 
     row_name = "dialogue"
 
-    def texts(self, row: Row, place: str) -> tuple[str, ...]:
-        turns = list_field(row, "dialogue", place)
+    def texts(self, row: Row, location: str) -> tuple[str, ...]:
+        turns = list_field(row, "dialogue", location)
         if not turns:
-            raise UserError(f"{place}: no turns in the field 'dialogue'")
+            raise UserError(f"{location}: no turns in the field 'dialogue'")
         return tuple(
-            text_field(turn, "text", f"{place} turn {n}") for n, turn in enumerate(turns, start=1)
+            text_field(turn, "text", f"{location} turn {n}")
+            for n, turn in enumerate(turns, start=1)
         )
 
     def examples(
-        self, row: Row, identity: str, place: str, is_labelled: bool
+        self, row: Row, identity: str, location: str, is_labelled: bool
     ) -> Iterator[GoldExample]:
         """Every user turn with all before it, each behind what was said right before it; and the
         state that the turn leaves."""
-        turns, texts = self.texts(row, place), list[str]()
+        turns, texts = self.texts(row, location), list[str]()
         users = [n for n, turn in enumerate(row["dialogue"]) if turn.get("role") == "user"]
         for count, number in enumerate(users):
             texts += turns[max(0, number - 1) : number + 1]
             gold = None
             if is_labelled:
                 state = row["dialogue"][number].get("state")
-                gold = _checked_state(state, self.labels, f"{place} user turn {count + 1}")
+                gold = _checked_state(state, self.labels, f"{location} user turn {count + 1}")
             yield GoldExample(f"{identity}-{count}", tuple(texts), gold)
 
     def count_rows(self, examples: Sequence[GoldExample]) -> int:
@@ -176,12 +177,12 @@ class DialogueStateTracking(Task):
         return 1 - slot_micro_f1([line["gold"]], [line["prediction"]])
 
 
-def _checked_state(state: Any, slots: Sequence[str], place: str) -> tuple[str, ...]:
+def _checked_state(state: Any, slots: Sequence[str], location: str) -> tuple[str, ...]:
     if not isinstance(state, list):
-        raise UserError(f"{place}: {state!r:.80} is no list of states")
+        raise UserError(f"{location}: {state!r:.80} is no list of states")
     for entry in state:
         if not isinstance(entry, str) or entry.count("-") < 2:
-            raise UserError(f"{place}: {entry!r:.80} is not 'domain-slot-value'")
+            raise UserError(f"{location}: {entry!r:.80} is not 'domain-slot-value'")
         if slot_and_value(entry)[0] not in slots:
-            raise UserError(f"{place}: unknown slot in {entry!r} (allowed: {', '.join(slots)})")
+            raise UserError(f"{location}: unknown slot in {entry!r} (allowed: {', '.join(slots)})")
     return tuple(state)

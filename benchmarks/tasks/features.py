@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.tasks.rows import GoldAnswer, places_of
+from benchmarks.tasks.rows import GoldAnswer, find_starts
 from benchmarks.tasks.task import Example, Features
 from electrify.system.outcome import UserError
 
@@ -292,10 +292,10 @@ def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
         return None
     start += len(text) - len(text.lstrip())
     if not context.startswith(kept, start):
-        places = places_of(kept, context)
-        if not places:
+        starts = find_starts(kept, context)
+        if not starts:
             return None
-        start = min(places, key=lambda place: abs(place - start))
+        start = min(starts, key=lambda other: abs(other - start))
     return start, start + len(kept)
 
 

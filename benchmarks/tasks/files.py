@@ -1,8 +1,8 @@
 """Rows of files: of the official ones, as their authors write them, and of the user's own.
 
 Official rows are dicts named as the hub's: lists in .json, tables in .csv and (all other names)
-tables of tabs without quoting; a row that does not fit stops the run with its place. Of the user's
-files the encoding and what separates cells are recognised.
+tables of tabs without quoting; a row that does not fit stops the run with its location. Of the
+user's files the encoding and what separates cells are recognised.
 """
 
 import csv
@@ -102,9 +102,9 @@ def questions_of(data: Any, path: Path) -> Iterator[tuple[int, Row]]:
     number = 0
     for article in list_field(data, "data", str(path)):
         for paragraph in list_field(article, "paragraphs", f"{path} behind question {number}"):
-            place = f"{path} behind question {number}"
-            context = text_field(paragraph, "context", place)
-            for qa in list_field(paragraph, "qas", place):
+            location = f"{path} behind question {number}"
+            context = text_field(paragraph, "context", location)
+            for qa in list_field(paragraph, "qas", location):
                 number += 1
                 if not isinstance(qa, dict):
                     raise UserError(f"{path} question {number}: {qa!r:.80} is not an object")

@@ -67,9 +67,9 @@ class TextTask(Task):
 class SingleLabel(TextTask):
     """A softmax over labels; the most probable one is predicted."""
 
-    def _label(self, row: Row, place: str, labels: Sequence[str]) -> int:
+    def _label(self, row: Row, location: str, labels: Sequence[str]) -> int:
         value = nested(row, self.label_field)
-        return label_ids([value if value in labels else class_name(value)], labels, place)[0]
+        return label_ids([value if value in labels else class_name(value)], labels, location)[0]
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`labels` (B,); `IGNORED_LABEL` where there is none."""
@@ -105,9 +105,9 @@ class SingleLabel(TextTask):
 class Classification(SingleLabel):
     """[CLS] a [SEP] b [SEP], one linear layer, cross-entropy."""
 
-    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> int:
+    def gold(self, row: Row, texts: tuple[str, ...], location: str) -> int:
         """The position of the label in the task's."""
-        return self._label(row, place, self.labels)
+        return self._label(row, location, self.labels)
 
     def plain_texts(self, example: Example) -> tuple[str, ...]:
         """What a bag of words is made of: the text, or both of a pair."""
@@ -141,10 +141,10 @@ class MultipleChoice(SingleLabel):
     def has_parts(self) -> bool:
         return True
 
-    def texts(self, row: Row, place: str) -> tuple[str, ...]:
-        return (" ".join(super().texts(row, place)), *self._choices(row, place))
+    def texts(self, row: Row, location: str) -> tuple[str, ...]:
+        return (" ".join(super().texts(row, location)), *self._choices(row, location))
 
-    def _choices(self, row: Row, place: str) -> list[str]:
+    def _choices(self, row: Row, location: str) -> list[str]:
         first, *others = self.choice_fields
         given = [nested(row, name) for name in self.choice_fields] if others else nested(row, first)
         if isinstance(given, list):
@@ -153,14 +153,14 @@ class MultipleChoice(SingleLabel):
         is_whole = isinstance(given, list) and 2 <= len(given) <= len(self.labels)
         if not is_whole or not all(isinstance(choice, str) for choice in given):
             raise UserError(
-                f"{place}: {given!r:.80} in {' and '.join(map(repr, self.choice_fields))} are not "
-                f"2 to {len(self.labels)} choices of text"
+                f"{location}: {given!r:.80} in {' and '.join(map(repr, self.choice_fields))} are "
+                f"not 2 to {len(self.labels)} choices of text"
             )
         return list(given)
 
-    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> int:
+    def gold(self, row: Row, texts: tuple[str, ...], location: str) -> int:
         """Which of the choices, which stand behind the text, is right; counted from 0."""
-        return self._label(row, place, self.labels[: len(texts) - 1])
+        return self._label(row, location, self.labels[: len(texts) - 1])
 
     def num_labels(self, example: GoldExample) -> int:
         return len(example.texts) - 1
@@ -198,18 +198,18 @@ class MultiLabelClassification(TextTask):
     """[CLS] a [SEP] b [SEP], one linear layer, a sigmoid and the binary cross-entropy for each
     label; the labels above one half. Such as the targets of an insult."""
 
-    def gold_names(self, row: Row, place: str) -> Sequence[Any]:
+    def gold_names(self, row: Row, location: str) -> Sequence[Any]:
         given = nested(row, self.label_field)
         if not isinstance(given, list):
             raise UserError(
-                f"{place}: {given!r:.80} in {self.label_field!r} is no list of labels; JSON, JSONL "
-                "and Parquet can hold one, a table of text cannot"
+                f"{location}: {given!r:.80} in {self.label_field!r} is no list of labels; JSON, "
+                "JSONL and Parquet can hold one, a table of text cannot"
             )
         return [class_name(value) for value in given]
 
-    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> tuple[int, ...]:
+    def gold(self, row: Row, texts: tuple[str, ...], location: str) -> tuple[int, ...]:
         """The positions of the labels in the task's, ascending."""
-        return tuple(sorted({*label_ids(self.gold_names(row, place), self.labels, place)}))
+        return tuple(sorted({*label_ids(self.gold_names(row, location), self.labels, location)}))
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`label_sets` (B, labels), 1 where a label is given."""
@@ -262,7 +262,7 @@ class Regression(TextTask):
 
     is_bounded: bool = False
 
-    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> float:
+    def gold(self, row: Row, texts: tuple[str, ...], location: str) -> float:
         """The number, in the task's own range."""
         given, (low, high) = nested(row, self.label_field), self.value_range
         try:
@@ -271,7 +271,8 @@ class Regression(TextTask):
             value = math.nan
         if not low <= value <= high:
             raise UserError(
-                f"{place}: {self.label_field} {given!r:.80} is no number from {low:g} to {high:g}"
+                f"{location}: {self.label_field} {given!r:.80} is no number from {low:g} to "
+                f"{high:g}"
             )
         return value
 
@@ -303,7 +304,7 @@ SUBJECT = ("<subj>", "</subj>")
 OBJECT = ("<obj>", "</obj>")
 MARKERS = (*SUBJECT, *OBJECT)  # in the order in which they become tokens
 
-WORD_START = "▁"  # sentencepiece: stands in place of the blank before a word
+WORD_START = "▁"  # sentencepiece: stands in location of the blank before a word
 
 Span = tuple[int, int]  # the first and the last character of an entity
 
@@ -326,12 +327,12 @@ def marked(sentence: str, subject: Span, object_: Span) -> str:
     return text + sentence[end:]
 
 
-def entity_span(entity: Any, place: str) -> Span:
+def entity_span(entity: Any, location: str) -> Span:
     """The span of an entity of a file, {"start_idx", "end_idx"}, the last character included."""
     known = entity if isinstance(entity, Mapping) else {}
     first, last = known.get("start_idx"), known.get("end_idx")
     if not isinstance(first, int) or not isinstance(last, int) or not 0 <= first <= last:
-        raise UserError(f"{place}: {entity!r} has no start_idx and end_idx of characters")
+        raise UserError(f"{location}: {entity!r} has no start_idx and end_idx of characters")
     return first, last
 
 
@@ -397,19 +398,21 @@ class RelationExtraction(Classification):
         return True
 
     def examples(
-        self, row: Row, identity: str, place: str, is_labelled: bool
+        self, row: Row, identity: str, location: str, is_labelled: bool
     ) -> Iterator[RelationExample]:
-        (sentence,) = texts = self.texts(row, place)
-        spans = [entity_span(row.get(name), place) for name in ("subject_entity", "object_entity")]
+        (sentence,) = texts = self.texts(row, location)
+        spans = [
+            entity_span(row.get(name), location) for name in ("subject_entity", "object_entity")
+        ]
         if max(last for _, last in spans) >= len(sentence):
             raise UserError(
-                f"{place}: entities {spans} in a sentence of {len(sentence)} characters"
+                f"{location}: entities {spans} in a sentence of {len(sentence)} characters"
             )
         try:
             text = marked(sentence, *spans)
         except ValueError as error:
-            raise UserError(f"{place}: {error}") from None
-        label = self.gold(row, texts, place) if is_labelled else None
+            raise UserError(f"{location}: {error}") from None
+        label = self.gold(row, texts, location) if is_labelled else None
         yield RelationExample(identity, texts, label, text)
 
     def plain_texts(self, example: Example) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def data_dirs(options: EvaluateConfig, tasks: Sequence[Task]) -> tuple[Path, ...
 
 def dir_of(task: Task, data_dirs: Sequence[Path]) -> Path:
     """The first of the folders, or the hub, that has the task, else the last."""
-    return next((place for place in data_dirs[:-1] if has_data(task, place)), data_dirs[-1])
+    return next((folder for folder in data_dirs[:-1] if has_data(task, folder)), data_dirs[-1])
 
 
 def check_data(options: EvaluateConfig) -> list[Task]:
@@ -104,7 +104,7 @@ def check_data(options: EvaluateConfig) -> list[Task]:
         for path in files_of(own).values()
         if not path.is_file()
     ]
-    shown = " and ".join(repr(str(place)) for place in dirs)
+    shown = " and ".join(repr(str(folder)) for folder in dirs)
     if missing and shown == repr(HUB):
         problems.append(
             "these tasks are not on the hub in a form that `datasets` reads without running code: "
@@ -142,7 +142,7 @@ def noise_tasks(
     with_data = [
         name
         for name in tasks
-        if name in given or any(has_data(TASKS[name], place) for place in options.data_dirs)
+        if name in given or any(has_data(TASKS[name], folder) for folder in options.data_dirs)
     ]
     log(f"{suite}: looks at {', '.join(with_data or tasks)}")
     return with_data or tasks
@@ -163,20 +163,20 @@ def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]
     """The tasks of the config, and the data of each; `ValueError` names all that is missing."""
     tasks = check_data(options)
     dirs = data_dirs(options, tasks)
-    places = {task.name: dir_of(task, dirs) for task in tasks}
-    if on_hub := [n for n, place in places.items() if str(place) == HUB and n in TASKS]:
+    folders = {task.name: dir_of(task, dirs) for task in tasks}
+    if on_hub := [n for n, folder in folders.items() if str(folder) == HUB and n in TASKS]:
         log(f"read from the hub: {', '.join(on_hub)}")
         try_hub()
-    tasks = [versioned(task, places[task.name]) for task in tasks]
+    tasks = [versioned(task, folders[task.name]) for task in tasks]
     data: dict[str, TaskData] = {}
     problems = []
     unread = set[str]()  # data sets of the hub: one that fails is asked for once, which takes 26 s
     for task in tasks:
-        path = task.hub.path if task.hub and str(places[task.name]) == HUB else ""
+        path = task.hub.path if task.hub and str(folders[task.name]) == HUB else ""
         if path in unread:
             continue
         try:
-            data[task.name] = limited(task, load_data(task, places[task.name]), options.limit)
+            data[task.name] = limited(task, load_data(task, folders[task.name]), options.limit)
         except UserError as error:
             problems.append(str(error))
             if isinstance(error, _UnreadError) and path:
@@ -262,11 +262,11 @@ def limited(task: Task, data: TaskData, limit: int | None) -> TaskData:
 
 
 def sample_rows(rows: tuple[Example, ...], limit: int) -> tuple[Example, ...]:
-    """So many of the rows at most, in their order; of splits of one size the same places."""
+    """So many of the rows at most, in their order; of splits of one size the same indices."""
     if limit >= len(rows):
         return rows
-    places = np.random.default_rng(0).choice(len(rows), limit, replace=False)
-    return tuple(rows[place] for place in np.sort(places))
+    indices = np.random.default_rng(0).choice(len(rows), limit, replace=False)
+    return tuple(rows[index] for index in np.sort(indices))
 
 
 def rows_digest(examples: Sequence[Example]) -> str:
@@ -296,14 +296,14 @@ def split_by_group(
     Rows that share it (one premise, several hypotheses) stay together, and a row's side depends on
     nothing but that text, the task's data and `salt`: not on the order, the seed or the other rows.
     """
-    places = []
+    hashes = []
     for example in examples:
         digest = hashlib.sha256(f"{salt}{task.original}\n{example.texts[0]}".encode()).digest()
-        places.append(int.from_bytes(digest[:8], "big"))
+        hashes.append(int.from_bytes(digest[:8], "big"))
     limit = int((task.train_fraction if fraction is None else fraction) * 2**64)
-    if fraction is None and places:
-        limit = min(max(limit, min(places) + 1), max(places))
-    rows = list(zip(examples, places, strict=True))
+    if fraction is None and hashes:
+        limit = min(max(limit, min(hashes) + 1), max(hashes))
+    rows = list(zip(examples, hashes, strict=True))
     return tuple(e for e, n in rows if n < limit), tuple(e for e, n in rows if n >= limit)
 
 
@@ -407,8 +407,8 @@ def versioned(task: Task, data_dir: Path) -> Task:
 def hub_rows(
     task: Task, data_dir: Path, splits: Sequence[str]
 ) -> tuple[Mapping[str, tuple[str, Iterable[tuple[int, Row]]]], dict[str, str]]:
-    """Of those of our `splits` that are there, the place in words and the numbered rows with our
-    names of fields; and the commit of each data set.
+    """Of those of our `splits` that are there, where they are in words and the numbered rows with
+    our names of fields; and the commit of each data set.
 
     Raises `ValueError` for a task or a reported split that is not there, and class labels that are
     not the task's.
@@ -420,14 +420,14 @@ def hub_rows(
             f"give --data-dir a folder with the official files of {_whence(task)}"
         )
     where = str(folder) if folder else f"{hub.path} {hub.name or ''}".strip()
-    places = {ours: (hub.path, hub.name, theirs) for ours, theirs in hub.splits.items()}
+    sources = {ours: (hub.path, hub.name, theirs) for ours, theirs in hub.splits.items()}
     for ours, (other_path, other_name, theirs) in hub.elsewhere.items():
         other = other_path, other_name or None, theirs
-        places[ours] = (hub.path, hub.name, ours) if folder else other
+        sources[ours] = (hub.path, hub.name, ours) if folder else other
     sets: dict[tuple[str, str | None], Any] = {}
     rows, commits = {}, {}
-    for split in (split for split in splits if split in places):
-        path, name, theirs = places[split]
+    for split in (split for split in splits if split in sources):
+        path, name, theirs = sources[split]
         if (path, name) not in sets:
             sets[path, name] = _load(task, path, name, folder)
             if commit := _commit(path, sets[path, name], folder is None):
@@ -438,7 +438,7 @@ def hub_rows(
             rows[split] = f"{where} {split}", numbered
     if task.reported in splits and task.reported not in rows:
         raise UserError(
-            f"{task.name}: {where} has no split {places[task.reported][2]} (of its splits there "
+            f"{task.name}: {where} has no split {sources[task.reported][2]} (of its splits there "
             f"are: {', '.join(rows) or 'none'})"
         )
     return rows, commits

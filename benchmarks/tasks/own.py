@@ -86,8 +86,8 @@ _SHARED: Mapping[str, Any] = {
     "head": "joint",  # of reading
 }
 
-Placed = Sequence[tuple[str, Row]]  # rows with their places
-Values = Sequence[tuple[str, Any]]  # gold values with the places of their rows
+Placed = Sequence[tuple[str, Row]]  # rows with their locations
+Values = Sequence[tuple[str, Any]]  # gold values with the locations of their rows
 
 
 def task_of_record(record: Mapping[str, Any]) -> Task:
@@ -163,9 +163,11 @@ def own_task(options: OwnTask) -> Task:
     if not placed:
         raise UserError(f"{options.train}: no row has a text in {' and '.join(texts)}")
     values = _values(label, placed)
-    if kind != "reading" and (empty := [place for place, value in values if is_missing(value)]):
+    if kind != "reading" and (
+        empty := [location for location, value in values if is_missing(value)]
+    ):
         raise UserError(
-            f"{_join_places(empty)}: no value in column {label!r}; fill it in or remove the row"
+            f"{_join_locations(empty)}: no value in column {label!r}; fill it in or remove the row"
         )
     metrics = [metric.__name__ for metric in _KINDS[kind][1]] or ["f1"]
     if options.metric not in (None, *metrics):
@@ -253,7 +255,7 @@ def _is_hidden(value: Any) -> bool:
 
 
 def _values(column: str, rows: Placed) -> Values:
-    return [(place, nested(row, column)) for place, row in rows]
+    return [(location, nested(row, column)) for location, row in rows]
 
 
 def _join_names(names: Sequence[str]) -> str:
@@ -262,12 +264,12 @@ def _join_names(names: Sequence[str]) -> str:
     return ", ".join([*names[:_MAX_NAMES], *more]) or "–"
 
 
-def _join_places(places: Sequence[str]) -> str:
-    """The first place, and how many more, with the numbers of some."""
-    if len(places) == 1:
-        return places[0]
-    numbers = _join_names([place.rpartition(" ")[2] for place in places[1:]])
-    return f"{places[0]} and {len(places) - 1:,} more ({numbers})"
+def _join_locations(locations: Sequence[str]) -> str:
+    """The first location, and how many more, with the numbers of some."""
+    if len(locations) == 1:
+        return locations[0]
+    numbers = _join_names([location.rpartition(" ")[2] for location in locations[1:]])
+    return f"{locations[0]} and {len(locations) - 1:,} more ({numbers})"
 
 
 # Columns.
@@ -371,7 +373,7 @@ def _kind(label: str, values: Values, has_words: bool) -> OwnKind:
 
     `ValueError` for what is no number where most values are numbers.
     """
-    given = [(place, value) for place, value in values if not is_missing(value)]
+    given = [(location, value) for location, value in values if not is_missing(value)]
     if label == "answers" and any(isinstance(value, list | dict) for _, value in given):
         return "reading"
     if lists := [value for _, value in given if isinstance(value, list)]:
@@ -380,7 +382,7 @@ def _kind(label: str, values: Values, has_words: bool) -> OwnKind:
     odd = _no_numbers(given)
     numbers = Counter(number_of(value) for _, value in given if not math.isnan(number_of(value)))
     if odd and numbers.total() > len(odd):
-        where = _join_places([place for place, _ in odd])
+        where = _join_locations([location for location, _ in odd])
         raise UserError(
             f"{where}: {odd[0][1]!r:.80} in column {label!r} is no "
             f"number, {numbers.total():,} others are; correct it or remove the row (if it is a "
@@ -391,12 +393,12 @@ def _kind(label: str, values: Values, has_words: bool) -> OwnKind:
 
 
 def _no_numbers(values: Values) -> Values:
-    return [(place, value) for place, value in values if math.isnan(number_of(value))]
+    return [(location, value) for location, value in values if math.isnan(number_of(value))]
 
 
 def _scorer(options: OwnTask, rows: Placed) -> Scorer:
     """SQuAD 2.0's where questions are without an answer."""
-    answers = [placed_answers(row, place) for place, row in rows]
+    answers = [placed_answers(row, location) for location, row in rows]
     if not any(answers):
         raise UserError(f"{options.train}: no question has an answer: nothing to learn")
     return "squad-1.1" if all(answers) else "squad-2.0"
@@ -404,10 +406,10 @@ def _scorer(options: OwnTask, rows: Placed) -> Scorer:
 
 def _range(options: OwnTask, label: str, values: Values) -> tuple[float, float]:
     if odd := _no_numbers(values):
-        place = _join_places([place for place, _ in odd])
+        location = _join_locations([location for location, _ in odd])
         raise UserError(
-            f"{place}: {odd[0][1]!r:.80} in column {label!r} is no number; correct it (a fraction "
-            "has a point, 3.5) or remove the row"
+            f"{location}: {odd[0][1]!r:.80} in column {label!r} is no number; correct it (a "
+            "fraction has a point, 3.5) or remove the row"
         )
     numbers = [number_of(value) for _, value in values]
     if min(numbers) == max(numbers):
@@ -423,12 +425,12 @@ def _labels(task: Task, kind: OwnKind, rows: Placed) -> tuple[str, ...]:
     if kind in ("regression", "reading"):
         return ()
     column = task.label_field
-    values = [(place, name) for place, row in rows for name in task.gold_names(row, place)]
+    values = [(location, name) for location, row in rows for name in task.gold_names(row, location)]
     if isinstance(task, MultipleChoice):
-        return _choice_names(task, {name: place for place, name in values}, rows)
-    for place, value in values:
+        return _choice_names(task, {name: location for location, name in values}, rows)
+    for location, value in values:
         if not isinstance(value, str):
-            raise UserError(f"{place}: {value!r:.80} in column {column!r} is no label")
+            raise UserError(f"{location}: {value!r:.80} in column {column!r} is no label")
     names = {name for _, name in values}
     if kind in ("tagging", "entities"):
         if names <= {OUTSIDE}:
@@ -454,7 +456,7 @@ def _labels(task: Task, kind: OwnKind, rows: Placed) -> tuple[str, ...]:
 
 def _choice_names(task: MultipleChoice, values: Mapping[str, str], rows: Placed) -> tuple[str, ...]:
     """What the label calls the choices in their order: numbers from 0 or 1, letters, or the names
-    of their columns. `values` has the place of each that occurs."""
+    of their columns. `values` has the location of each that occurs."""
     choices = task.choice_fields
     lists = [nested(row, choices[0]) for _, row in rows] if len(choices) == 1 else []
     number = max((len(of) for of in lists if isinstance(of, list)), default=len(choices))

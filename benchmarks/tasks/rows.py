@@ -1,6 +1,6 @@
 """Fields of rows, and gold values as people write them: labels, tags, spans, answers.
 
-Each is read by one rule; `ValueError` names the place of what the rule does not cover.
+Each is read by one rule; `ValueError` names the location of what the rule does not cover.
 """
 
 import math
@@ -41,19 +41,19 @@ def nested(row: Any, name: str) -> Any:
     return row
 
 
-def text_field(row: Row, name: str, place: str) -> str:
+def text_field(row: Row, name: str, location: str) -> str:
     """A field that has to be text."""
     value = nested(row, name)
     if not isinstance(value, str):
-        raise UserError(f"{place}: field {name!r} is {_shown(value)}, not text")
+        raise UserError(f"{location}: field {name!r} is {_shown(value)}, not text")
     return value
 
 
-def list_field(row: Any, name: str, place: str) -> list[Any]:
+def list_field(row: Any, name: str, location: str) -> list[Any]:
     """A field that has to be a list."""
     value = row.get(name) if isinstance(row, Mapping) else None
     if not isinstance(value, list):
-        raise UserError(f"{place}: field {name!r} is {_shown(value)}, not a list")
+        raise UserError(f"{location}: field {name!r} is {_shown(value)}, not a list")
     return value
 
 
@@ -79,12 +79,12 @@ def is_missing(value: Any) -> bool:
 # Labels and tags.
 
 
-def label_ids(names: Sequence[Any], labels: Sequence[str], place: str) -> tuple[int, ...]:
+def label_ids(names: Sequence[Any], labels: Sequence[str], location: str) -> tuple[int, ...]:
     """Labels as their positions in the task's; `ValueError` names the unknown one."""
     ids = {label: number for number, label in enumerate(labels)}
     for name in names:
         if not isinstance(name, str) or name not in ids:
-            raise UserError(f"{place}: unknown label {name!r} (allowed: {', '.join(labels)})")
+            raise UserError(f"{location}: unknown label {name!r} (allowed: {', '.join(labels)})")
     return tuple(ids[name] for name in names)
 
 
@@ -140,33 +140,33 @@ def iob2(tags: Sequence[Any]) -> list[str]:
     return names
 
 
-# Spans and answers. Where a text does not stand where it is said to, its only place is taken.
+# Spans and answers. Where a text does not stand where it is said to, its only location is taken.
 
 
-def places_of(text: str, context: str) -> list[int]:
+def find_starts(text: str, context: str) -> list[int]:
     """Every character at which a text begins."""
     return [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
 
 
 def _start_of(text: str, start: int | None, context: str, what: str) -> int:
-    """The start that is said, if the text stands there, else its only place."""
+    """The start that is said, if the text stands there, else its only location."""
     if start is not None and context.startswith(text, start):
         return start
-    places = places_of(text, context)
-    if len(places) != 1:
+    starts = find_starts(text, context)
+    if len(starts) != 1:
         where = "no start" if start is None else f"start {start}"
         raise UserError(
-            f"{what} {text!r:.80} has {where}, and stands {len(places)} times in its text; "
+            f"{what} {text!r:.80} has {where}, and stands {len(starts)} times in its text; "
             "correct it"
         )
-    return places[0]
+    return starts[0]
 
 
-def entity_spans(row: Row, name: str, text: str, place: str) -> list[tuple[int, int, str]]:
+def entity_spans(row: Row, name: str, text: str, location: str) -> list[tuple[int, int, str]]:
     """(first character, the one behind the last, type) of each span of a row: an object with
     start (or begin), end and label (or type), and perhaps its text, or a list of the three."""
     spans = []
-    for span in list_field(row, name, place):
+    for span in list_field(row, name, location):
         said = span if isinstance(span, dict) else {}
         parts = [_first_of(said, names) for names in _SPAN_FIELDS] if said else span
         match parts:
@@ -174,12 +174,12 @@ def entity_spans(row: Row, name: str, text: str, place: str) -> list[tuple[int, 
                 form = _first_of(said, _SPAN_TEXTS)
             case _:
                 raise UserError(
-                    f"{place}: {span!r:.80} in column {name!r} is no span: write "
+                    f"{location}: {span!r:.80} in column {name!r} is no span: write "
                     '{"start": 0, "end": 2, "label": "TYPE"} or [0, 2, "TYPE"], characters counted '
                     "from 0, the end not included"
                 )
         if isinstance(form, str) and form and text[start:end] != form:
-            start = _start_of(form, start, text, f"{place}: the span")
+            start = _start_of(form, start, text, f"{location}: the span")
             end = start + len(form)
         spans.append((start, end, folded(kind)))
     return spans
@@ -196,20 +196,20 @@ class GoldAnswer(NamedTuple):
     start: int  # character
 
 
-def placed_answers(row: Row, place: str) -> tuple[GoldAnswer, ...]:
-    """The answers of a row at the places where their texts stand in its context; `ValueError` if
+def placed_answers(row: Row, location: str) -> tuple[GoldAnswer, ...]:
+    """The answers of a row where their texts stand in its context; `ValueError` if
     one stands nowhere or in several, or the row says that there is an answer and has none."""
-    context, answers = text_field(row, "context", place), []
-    for text, start in spelt_answers(row, place):
+    context, answers = text_field(row, "context", location), []
+    for text, start in spelt_answers(row, location):
         kept = text.strip()
         said = None if start is None else start + len(text) - len(text.lstrip())
-        answers.append(GoldAnswer(kept, _start_of(kept, said, context, f"{place}: the answer")))
+        answers.append(GoldAnswer(kept, _start_of(kept, said, context, f"{location}: the answer")))
     if not answers and row.get("is_impossible") not in (None, True):
-        raise UserError(f"{place}: is_impossible is false, and there is no answer")
+        raise UserError(f"{location}: is_impossible is false, and there is no answer")
     return tuple(answers)
 
 
-def spelt_answers(row: Row, place: str) -> list[tuple[str, int | None]]:
+def spelt_answers(row: Row, location: str) -> list[tuple[str, int | None]]:
     """Text and start of each answer: of a list of objects, or of an object of lists as the hub has
     it.
 
@@ -218,34 +218,34 @@ def spelt_answers(row: Row, place: str) -> list[tuple[str, int | None]]:
     that is missing, null or negative is None.
     """
     if "answers" not in row:
-        raise UserError(f"{place}: field 'answers' is missing")
+        raise UserError(f"{location}: field 'answers' is missing")
     if row.get("is_impossible") not in (None, True, False):
         said = row["is_impossible"]
-        raise UserError(f"{place}: is_impossible is {said!r:.80}; write true or false")
+        raise UserError(f"{location}: is_impossible is {said!r:.80}; write true or false")
     entries = row["answers"]
     if isinstance(entries, Mapping):
-        texts, starts = (list_field(entries, name, place) for name in ("text", "answer_start"))
+        texts, starts = (list_field(entries, name, location) for name in ("text", "answer_start"))
         if len(texts) != len(starts):
-            raise UserError(f"{place}: {len(texts)} answers have {len(starts)} answer_start")
+            raise UserError(f"{location}: {len(texts)} answers have {len(starts)} answer_start")
         pairs = zip(texts, starts, strict=True)
         entries = [{"text": text, "answer_start": start} for text, start in pairs]
     elif entries is not None:
-        entries = list_field(row, "answers", place)
+        entries = list_field(row, "answers", location)
     answers = [
-        (text_field(entry, "text", place), _start(entry.get("answer_start"), place))
+        (text_field(entry, "text", location), _start(entry.get("answer_start"), location))
         for entry in entries or ()
     ]
     if row.get("is_impossible"):
         return []
     given = [(text, start) for text, start in answers if text.strip()]
     if given and len(given) < len(answers):
-        raise UserError(f"{place}: one answer is empty and another is {given[0][0]!r:.80}")
+        raise UserError(f"{location}: one answer is empty and another is {given[0][0]!r:.80}")
     return given
 
 
-def _start(value: Any, place: str) -> int | None:
+def _start(value: Any, location: str) -> int | None:
     if value is None or value != value:
         return None
     if not isinstance(value, int | float) or not float(value).is_integer():
-        raise UserError(f"{place}: answer_start is {value!r:.80}, no whole number")
+        raise UserError(f"{location}: answer_start is {value!r:.80}, no whole number")
     return None if value < 0 else int(value)

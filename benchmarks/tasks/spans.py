@@ -238,21 +238,21 @@ class Spans(Task):
         yield from questions_of(read_json(path), path)
 
     def examples(
-        self, row: Row, identity: str, place: str, is_labelled: bool
+        self, row: Row, identity: str, location: str, is_labelled: bool
     ) -> Iterator[QuestionExample]:
-        answers = self.gold_answers(row, place) if is_labelled else None
+        answers = self.gold_answers(row, location) if is_labelled else None
         if answers == () and not self.has_unanswerable:
             raise UserError(
-                f"{place}: question {identity!r} has no answer; in {self.name} every question has "
-                "one"
+                f"{location}: question {identity!r} has no answer; in {self.name} every question "
+                "has one"
             )
         question_type = row.get("question_type") if self.scorer == "klue-mrc" else None
         if question_type not in (None, *reading.QUESTION_TYPES):
             raise UserError(
-                f"{place}: question_type is {question_type!r:.80}, KLUE-MRC has "
+                f"{location}: question_type is {question_type!r:.80}, KLUE-MRC has "
                 f"{', '.join(map(str, reading.QUESTION_TYPES))}; correct it or leave it out"
             )
-        yield QuestionExample(identity, self.texts(row, place), answers, question_type)
+        yield QuestionExample(identity, self.texts(row, location), answers, question_type)
 
     def from_rows(
         self, split: str, rows: Iterable[tuple[int, Row]], where: str, row_name: str = "row"
@@ -263,11 +263,11 @@ class Spans(Task):
                 example = MlqaExample(**vars(example), language=split)
             yield example
 
-    def gold_answers(self, row: Row, place: str) -> tuple[GoldAnswer, ...]:
+    def gold_answers(self, row: Row, location: str) -> tuple[GoldAnswer, ...]:
         answers = []
-        for text, start in spelt_answers(row, place):
+        for text, start in spelt_answers(row, location):
             if start is None:
-                raise UserError(f"{place}: answer_start of {text!r:.80} is missing or negative")
+                raise UserError(f"{location}: answer_start of {text!r:.80} is missing or negative")
             answers.append(GoldAnswer(text, start))
         return tuple(answers)
 
@@ -406,5 +406,5 @@ class OwnReading(Spans):
     row_name = "row"
     rows = Task.rows
 
-    def gold_answers(self, row: Row, place: str) -> tuple[GoldAnswer, ...]:
-        return placed_answers(row, place)
+    def gold_answers(self, row: Row, location: str) -> tuple[GoldAnswer, ...]:
+        return placed_answers(row, location)

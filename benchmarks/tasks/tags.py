@@ -80,15 +80,15 @@ class Tagging(Task):
         labels = {str(label) for line in lines for label in line[side]}
         return labels.pop() if len(labels) == 1 else None
 
-    def gold_names(self, row: Row, place: str) -> Sequence[Any]:
+    def gold_names(self, row: Row, location: str) -> Sequence[Any]:
         """The label of each word or character."""
-        return list_field(row, TAGS, place)
+        return list_field(row, TAGS, location)
 
-    def _tags(self, row: Row, num_tokens: int, place: str) -> tuple[int, ...]:
-        names = self.gold_names(row, place)
+    def _tags(self, row: Row, num_tokens: int, location: str) -> tuple[int, ...]:
+        names = self.gold_names(row, location)
         if num_tokens != len(names) or not names:
-            raise UserError(f"{place}: {num_tokens} tokens and {len(names)} labels")
-        return label_ids(names, self.labels, place)
+            raise UserError(f"{location}: {num_tokens} tokens and {len(names)} labels")
+        return label_ids(names, self.labels, location)
 
 
 @dataclass(frozen=True)
@@ -113,14 +113,14 @@ class WordTagging(Tagging):
             yield number, {"sentence": text, TOKENS: text.split(), TAGS: names.split()}
 
     def examples(
-        self, row: Row, identity: str, place: str, is_labelled: bool
+        self, row: Row, identity: str, location: str, is_labelled: bool
     ) -> Iterator[WordsExample]:
-        words = self._words(row, place)
-        tags = self._tags(row, len(words), place)
-        yield WordsExample(identity, self.texts(row, place), tuple(words), tags)
+        words = self._words(row, location)
+        tags = self._tags(row, len(words), location)
+        yield WordsExample(identity, self.texts(row, location), tuple(words), tags)
 
-    def _words(self, row: Row, place: str) -> list[str]:
-        return list_field(row, TOKENS, place)
+    def _words(self, row: Row, location: str) -> list[str]:
+        return list_field(row, TOKENS, location)
 
     def featurize(
         self, examples: Sequence[WordsExample], tokenizer: Any, max_length: int, train: bool
@@ -195,28 +195,28 @@ class OwnWordTagging(WordTagging):
     row_name = "row"
     rows = Task.rows
 
-    def texts(self, row: Row, place: str) -> tuple[str, ...]:
-        return (" ".join(self._words(row, place)),)
+    def texts(self, row: Row, location: str) -> tuple[str, ...]:
+        return (" ".join(self._words(row, location)),)
 
-    def _words(self, row: Row, place: str) -> list[str]:
+    def _words(self, row: Row, location: str) -> list[str]:
         words = nested(row, self.text_fields[0])
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise UserError(
-                f"{place}: {words!r:.80} in column {self.text_fields[0]!r} is no list of words, "
+                f"{location}: {words!r:.80} in column {self.text_fields[0]!r} is no list of words, "
                 'which tags need; several labels a text are kind = "multi-label"'
             )
         return words
 
-    def gold_names(self, row: Row, place: str) -> Sequence[Any]:
-        self._words(row, place)
-        tags = list_field(row, self.label_field, place)
+    def gold_names(self, row: Row, location: str) -> Sequence[Any]:
+        self._words(row, location)
+        tags = list_field(row, self.label_field, location)
         try:
             return iob2(tags)
         except ValueError as error:
             raise UserError(
-                f"{place}, column {self.label_field!r}: {error} of an entity; write B-TYPE, I-TYPE "
-                "or O for each word (BIOES, BILOU, BMES and TYPE_B are read, too; for other tags, "
-                'such as parts of speech, say kind = "word-labels")'
+                f"{location}, column {self.label_field!r}: {error} of an entity; write B-TYPE, "
+                "I-TYPE or O for each word (BIOES, BILOU, BMES and TYPE_B are read, too; for other "
+                'tags, such as parts of speech, say kind = "word-labels")'
             ) from None
 
 
@@ -225,8 +225,8 @@ class WordLabels(OwnWordTagging):
 
     unseen: ClassVar[str] = ""
 
-    def gold_names(self, row: Row, place: str) -> Sequence[Any]:
-        return [class_name(value) for value in list_field(row, self.label_field, place)]
+    def gold_names(self, row: Row, location: str) -> Sequence[Any]:
+        return [class_name(value) for value in list_field(row, self.label_field, location)]
 
     def sides(self, lines: Sequence[Line]) -> tuple[Any, ...]:
         """Gold and predicted label ids of all words; -1 of a word that is cut off."""
@@ -247,9 +247,9 @@ class WordLabels(OwnWordTagging):
 class CharacterTagging(Tagging):
     """A piece learns the label of its first character; O stands last among the task's labels."""
 
-    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> tuple[int, ...]:
+    def gold(self, row: Row, texts: tuple[str, ...], location: str) -> tuple[int, ...]:
         """The position of each character's label in the task's labels."""
-        return self._tags(row, len(texts[0]), place)
+        return self._tags(row, len(texts[0]), location)
 
     def featurize(
         self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
@@ -297,13 +297,13 @@ class CharacterTagging(Tagging):
 
 
 class OwnEntityTagging(CharacterTagging):
-    def gold_names(self, row: Row, place: str) -> Sequence[Any]:
-        (text,) = self.texts(row, place)
+    def gold_names(self, row: Row, location: str) -> Sequence[Any]:
+        (text,) = self.texts(row, location)
         tags = [OUTSIDE] * len(text)
-        for start, end, kind in sorted(entity_spans(row, self.label_field, text, place)):
+        for start, end, kind in sorted(entity_spans(row, self.label_field, text, location)):
             if end > len(text) or any(tag != OUTSIDE for tag in tags[start:end]):
                 what = "ends behind the text" if end > len(text) else "overlaps another one"
-                raise UserError(f"{place}: the span {start} to {end} ({kind}) {what}")
+                raise UserError(f"{location}: the span {start} to {end} ({kind}) {what}")
             tags[start:end] = [f"B-{kind}", *[f"I-{kind}"] * (end - start - 1)]
         return tags
 
@@ -325,14 +325,16 @@ class FramedTagging(CharacterTagging):
             characters, _, labels = (list(column) for column in zip(*cells, strict=True))
             yield start, {self.id_field: identity, TOKENS: characters, TAGS: labels}
 
-    def texts(self, row: Row, place: str) -> tuple[str, ...]:
-        characters = list_field(row, TOKENS, place)
+    def texts(self, row: Row, location: str) -> tuple[str, ...]:
+        characters = list_field(row, TOKENS, location)
         if any(not isinstance(token, str) or len(token) != 1 for token in characters):
-            raise UserError(f"{place}: {characters!r:.80} are not characters")
+            raise UserError(f"{location}: {characters!r:.80} are not characters")
         return ("".join(characters),)
 
-    def examples(self, row: Row, identity: str, place: str, is_labelled: bool) -> Iterable[Example]:
-        return super().examples(row, identity, place, is_labelled=True)  # every file has labels
+    def examples(
+        self, row: Row, identity: str, location: str, is_labelled: bool
+    ) -> Iterable[Example]:
+        return super().examples(row, identity, location, is_labelled=True)  # every file has labels
 
     def featurize(
         self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool

@@ -190,7 +190,7 @@ class Task(ABC):
 
     def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
         """(number, row) of an official file in its order; fields named as the hub's rows.
-        `ValueError` names the place of what is of another form."""
+        `ValueError` names the location of what is of another form."""
         if self.suite == OWN:
             yield from read_own(path)[0]
             return
@@ -200,20 +200,22 @@ class Task(ABC):
         skips = self.skip_malformed and is_labelled
         yield from official_rows(path, columns, self.aliases, needed, skips)
 
-    def texts(self, row: Row, place: str) -> tuple[str, ...]:
-        """What a row says in words, its gold value aside; `ValueError` names `place`."""
-        return tuple(text_field(row, name, place) for name in self.text_fields)
+    def texts(self, row: Row, location: str) -> tuple[str, ...]:
+        """What a row says in words, its gold value aside; `ValueError` names `location`."""
+        return tuple(text_field(row, name, location) for name in self.text_fields)
 
-    def examples(self, row: Row, identity: str, place: str, is_labelled: bool) -> Iterable[Example]:
-        """The examples of a row, one but for dialogues; `ValueError` names `place`."""
-        texts = self.texts(row, place)
-        yield GoldExample(identity, texts, self.gold(row, texts, place) if is_labelled else None)
+    def examples(
+        self, row: Row, identity: str, location: str, is_labelled: bool
+    ) -> Iterable[Example]:
+        """The examples of a row, one but for dialogues; `ValueError` names `location`."""
+        texts = self.texts(row, location)
+        yield GoldExample(identity, texts, self.gold(row, texts, location) if is_labelled else None)
 
-    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> Any:
+    def gold(self, row: Row, texts: tuple[str, ...], location: str) -> Any:
         """The gold value of a row's one example."""
         raise NotImplementedError
 
-    def gold_names(self, row: Row, place: str) -> Sequence[Any]:
+    def gold_names(self, row: Row, location: str) -> Sequence[Any]:
         """The names of the labels that a row's gold value is made of."""
         return [class_name(nested(row, self.label_field))]
 
@@ -230,21 +232,22 @@ class Task(ABC):
         seen: dict[str, int] = {}
         num_empty = 0
         for number, row in rows:
-            place = f"{where} {row_name} {number}"
+            location = f"{where} {row_name} {number}"
             if self.skip_empty and is_labelled:
                 is_null = any(row.get(name, "") is None for name in self.text_fields)
-                if is_null or not all(self.texts(row, place)):
+                if is_null or not all(self.texts(row, location)):
                     num_empty += 1
                     continue
             identity = f"{split}-{number}"
             if self.id_field and self.id_field in row:
-                identity = text_field(row, self.id_field, place)
+                identity = text_field(row, self.id_field, location)
             if identity in seen:
                 raise UserError(
-                    f"{place}: {self.id_field} {identity!r} is that of {row_name} {seen[identity]}"
+                    f"{location}: {self.id_field} {identity!r} is that of {row_name} "
+                    f"{seen[identity]}"
                 )
             seen[identity] = number
-            yield from self.examples(row, identity, place, is_labelled)
+            yield from self.examples(row, identity, location, is_labelled)
         if num_empty:
             warn(f"{where}: {num_empty} rows with an empty text are left out")
 

@@ -73,35 +73,35 @@ class DependencyParsing(Task):
             columns = (list(column) for column in zip(*words, strict=True))
             yield start, {self.id_field: identity, **dict(zip(_COLUMNS, columns, strict=True))}
 
-    def texts(self, row: Row, place: str) -> tuple[str, ...]:
-        forms = list_field(row, "word_form", place)
+    def texts(self, row: Row, location: str) -> tuple[str, ...]:
+        forms = list_field(row, "word_form", location)
         if not forms or not all(isinstance(form, str) for form in forms):
-            raise UserError(f"{place}: word_form is {forms!r:.80}, not words")
+            raise UserError(f"{location}: word_form is {forms!r:.80}, not words")
         return (" ".join(forms),)
 
     def examples(
-        self, row: Row, identity: str, place: str, is_labelled: bool
+        self, row: Row, identity: str, location: str, is_labelled: bool
     ) -> Iterator[SentenceExample]:
-        texts = self.texts(row, place)
-        yield SentenceExample(identity, texts, self._words(row, place, is_labelled))
+        texts = self.texts(row, location)
+        yield SentenceExample(identity, texts, self._words(row, location, is_labelled))
 
-    def _words(self, row: Row, place: str, is_labelled: bool) -> tuple[Word, ...]:
-        forms, tags = (list_field(row, name, place) for name in _COLUMNS[:2])
+    def _words(self, row: Row, location: str, is_labelled: bool) -> tuple[Word, ...]:
+        forms, tags = (list_field(row, name, location) for name in _COLUMNS[:2])
         heads, deprels = [None] * len(forms), [None] * len(forms)
         if is_labelled:
-            heads, deprels = (list_field(row, name, place) for name in _COLUMNS[2:])
-            label_ids(deprels, self.labels, f"{place}: deprel")
+            heads, deprels = (list_field(row, name, location) for name in _COLUMNS[2:])
+            label_ids(deprels, self.labels, f"{location}: deprel")
         if len({len(column) for column in (forms, tags, heads, deprels)}) > 1:
             raise UserError(
-                f"{place}: {len(forms)} words have {len(tags)} tags, {len(heads)} heads"
+                f"{location}: {len(forms)} words have {len(tags)} tags, {len(heads)} heads"
             )
         words = []
         for form, tag, head, label in zip(forms, tags, heads, deprels, strict=True):
             pos = str(tag).split("+")[-1]
             if pos not in self.pos_tags:
                 known = ", ".join(self.pos_tags)
-                raise UserError(f"{place}: unknown POS tag {pos!r} (allowed: {known})")
-            number = None if head is None else _head_number(head, len(forms), place)
+                raise UserError(f"{location}: unknown POS tag {pos!r} (allowed: {known})")
+            number = None if head is None else _head_number(head, len(forms), location)
             words.append(Word(form, pos, number, label))
         return tuple(words)
 
@@ -119,16 +119,16 @@ class DependencyParsing(Task):
         names = ("first", "last", "pos", "heads", "arc_labels")
         labels: dict[str, list[Any]] = {name: [] for name in names}
         for spans, example in zip(encoded["offset_mapping"], examples, strict=True):
-            places = word_positions([word.form for word in example.words], spans)
+            positions = word_positions([word.form for word in example.words], spans)
             # up to the first word of which the last piece does not stand before [SEP]
-            cut = (n for n, (_, last) in enumerate(places) if last > max_length - 2)
-            num_kept = next(cut, len(places))
+            cut = (n for n, (_, last) in enumerate(positions) if last > max_length - 2)
+            num_kept = next(cut, len(positions))
             kept = example.words[:num_kept]
             has_head = [word.head is not None and word.head <= num_kept for word in kept]
             arcs = list(zip(kept, has_head, strict=True))
             ids = [self.labels.index(w.label) if has and w.label else NO_WORD for w, has in arcs]
-            labels["first"].append([first for first, _ in places[:num_kept]])
-            labels["last"].append([last for _, last in places[:num_kept]])
+            labels["first"].append([first for first, _ in positions[:num_kept]])
+            labels["last"].append([last for _, last in positions[:num_kept]])
             labels["pos"].append([len(self.pos_tags), *(self.pos_tags.index(w.pos) for w in kept)])
             labels["heads"].append([word.head if has else NO_WORD for word, has in arcs])
             labels["arc_labels"].append(ids)
@@ -198,12 +198,12 @@ class DependencyParsing(Task):
         return None
 
 
-def _head_number(head: Any, num_words: int, place: str) -> int:
+def _head_number(head: Any, num_words: int, location: str) -> int:
     digits = str(head)
     if not digits.isdecimal() or len(digits) > _MAX_DIGITS:
-        raise UserError(f"{place}: HEAD is {head!r:.80}, not the number of a word")
+        raise UserError(f"{location}: HEAD is {head!r:.80}, not the number of a word")
     if int(digits) > num_words:
-        raise UserError(f"{place}: head {int(digits)} in a sentence of {num_words} words")
+        raise UserError(f"{location}: head {int(digits)} in a sentence of {num_words} words")
     return int(digits)
 
 
