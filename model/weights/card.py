@@ -38,6 +38,7 @@ from model.weights.names import (
 Json = Mapping[str, Any]
 Sections = Mapping[str, Sequence[str]]  # lines of Markdown by title
 _HERE = Path(__file__).parent
+_MATCHED = ("removed", "changed")  # documents with a text of a benchmark
 _PLACE = {"kind", "step", "tokens", "seconds"}
 
 
@@ -59,6 +60,9 @@ def write_cards(
     removed: Counter[str] = Counter()
     for row in corpus.get("removed", []):
         removed[row["reason"]] += row["documents"]
+    matches: Counter[tuple[str, str]] = Counter()
+    for row in corpus.get("contamination", []):
+        matches[row["task"], row["kind"]] += row["count"]
     summary, options = read_manifest(run / "pretrain")["counts"], config.pretrain
     texts = read_toml(_HERE / "card.toml")
     layout = _layout("card.md")
@@ -87,6 +91,10 @@ def write_cards(
             sections=sections,
             sources=corpus["sources"],
             removed=removed.most_common(),
+            benchmarks={
+                row["task"]: [matches[row["task"], f"documents_{kind}"] for kind in _MATCHED]
+                for row in corpus.get("benchmarks", [])
+            },
         )
         write_text(folder / network.folder / CARD, card)
     write_json(folder / DETECTOR.folder / FINETUNING, config.evaluate.recommended)

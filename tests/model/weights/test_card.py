@@ -34,6 +34,15 @@ REPORT = {
         {"reason": "near_duplicate", "language": "ko", "source": "news", "documents": 1},
         {"reason": "too_short", "language": "ko", "source": "wikipedia", "documents": 345},
     ],
+    "benchmarks": [{"task": "klue-nli", "texts": 6000, "too_short": 3}],
+    "contamination": [
+        {"task": "klue-nli", "kind": kind, "language": language, "count": count}
+        for kind, language, count in (
+            ("documents_removed", "ko", 1200),
+            ("documents_removed", "en", 34),
+            ("documents_changed", "ko", 5),
+        )
+    ],
 }
 
 
@@ -94,6 +103,7 @@ def test_cards_say_what_was_trained_on_what(tmp_path, objective):
         digits = [figure.partition("e")[0].lstrip("-0.").replace(".", "") for figure in figures]
         assert max(map(len, digits)) <= 4
         assert "| near_duplicate | 2,001 |\n| too_short | 345 |" in text
+        assert "| klue-nli | 1,234 | 5 |" in text
         assert "## Scores" not in text
     assert ("none that is trained" in texts["discriminator"]) == (objective == "uniform")
     assert "`ElectraForPreTraining`" in texts["discriminator"]
