@@ -49,7 +49,7 @@ _COUNTS = ("num_unknown_tokens", "num_documents_without_tokens")
 MAX_STRINGS = 1_000_000  # remembered at once, some 200 MB
 _UNKNOWN = b"?"  # in place of the ids of a string; never equal to them, by its length
 Key = tuple[str, str]  # split, language
-PartKey = tuple[str, str, int]  # and how many times its documents stand in the shards
+CopiesKey = tuple[str, str, int]  # and how many times its documents stand in the shards
 
 
 def encode(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> None:
@@ -77,7 +77,7 @@ def encode(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> N
                 "encode: documents",
                 SECONDS_PER_MEGABYTE,
             )
-            entries, counts = join_parts(shared, names, folder, size, options)
+            entries, counts = join_row_groups(shared, names, folder, size, options)
         special = {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
         index = write_index(folder, entries, size, tokenizer_sha256(vocab), special, counts)
         return _summary(index, options.valid_fraction)
@@ -108,7 +108,7 @@ def check_sources(repeats: Mapping[str, int], documents: Sequence[Path]) -> None
 def write_ids(group: RowGroup, path: Path, work: WorkFolder, options: EncodeConfig) -> None:
     """Write the ids of one row group into a file: its `EncodedDocuments.arrays` by key."""
     encoder = _encoder(work)
-    encoded: defaultdict[PartKey, EncodedDocuments] = defaultdict(EncodedDocuments)
+    encoded: defaultdict[CopiesKey, EncodedDocuments] = defaultdict(EncodedDocuments)
     columns = ("text", "language", "source")
     # millions of short lists, no cycle among them: looking for one takes a tenth of the time
     gc.disable()
@@ -161,7 +161,7 @@ def _encoder(work: WorkFolder) -> "WordEncoder":
         return WordEncoder(load_tokenizer(path.parent))
 
 
-def join_parts(
+def join_row_groups(
     work: WorkFolder,
     names: Sequence[str],
     folder: Path,
@@ -180,15 +180,15 @@ def join_parts(
     with Progress("token shards", len(passes), "row groups") as progress:
         for number, name in passes:
             with work.fetch(name) as path, np.load(path) as arrays:
-                for part in sorted({name.rpartition("/")[0] for name in arrays}):
-                    split, language, times = part.split("/")
+                for prefix in sorted({name.rpartition("/")[0] for name in arrays}):
+                    split, language, times = prefix.split("/")
                     if int(times) < number:
                         continue
                     key = split, language
                     if key not in writers:
                         target = folder / split / language
                         writers[key] = ShardWriter(target, vocab_size, options.shard_tokens)
-                    *written, added = (arrays[f"{part}/{name}"] for name in _ARRAYS)
+                    *written, added = (arrays[f"{prefix}/{name}"] for name in _ARRAYS)
                     writers[key].add(*written)
                     counts[key].update(dict(zip(_COUNTS, added.tolist(), strict=True)))
             progress.update()
@@ -205,21 +205,25 @@ def _summary(index: Mapping[str, Any], valid_fraction: float) -> dict[str, Any]:
         for split, languages in index["splits"].items()
     }
     for split, languages in counts.items():
-        of = Counter[str]()
+        total = Counter[str]()
         for entry in languages.values():
-            of.update(entry)
-        if not of["num_documents"]:
-            num = sum(one["num_documents"] for all_of in counts.values() for one in all_of.values())
+            total.update(entry)
+        if not total["num_documents"]:
+            num = sum(
+                entry["num_documents"]
+                for by_language in counts.values()
+                for entry in by_language.values()
+            )
             raise UserError(
                 f"no document fell into the {split} split: encode.valid_fraction = "
                 f"{valid_fraction} of {num} documents; give more documents or a "
                 f"{'larger' if split == 'valid' else 'smaller'} encode.valid_fraction"
             )
         log(
-            f"{split}: {of['num_documents']:,} documents, {of['num_tokens']:,} tokens, of them "
-            f"{of['num_unknown_tokens']:,} {UNK}"
+            f"{split}: {total['num_documents']:,} documents, {total['num_tokens']:,} tokens, "
+            f"of them {total['num_unknown_tokens']:,} {UNK}"
         )
-        if dropped := of["num_documents_without_tokens"]:
+        if dropped := total["num_documents_without_tokens"]:
             log(f"{split}: {dropped:,} documents without any token were dropped")
     return counts
 

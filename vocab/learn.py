@@ -177,12 +177,12 @@ def flat_symbols(batches: Batches, min_count: int, pieces: Sequence[str]) -> tup
         chosen = np.flatnonzero(batch.counts >= min_count)
         if not len(chosen):
             continue
-        points, of = word_points([batch.words[row] for row in chosen])
+        points, row_of_point = word_points([batch.words[row] for row in chosen])
         symbols = continuing[points]
         starts = np.flatnonzero(points == ord("\n")) + 1
         symbols[starts] = initial[points[starts]]
         ids.append(symbols)
-        weights.append(batch.counts[chosen][of])
+        weights.append(batch.counts[chosen][row_of_point])
     ids.append(np.array([BOUNDARY], np.int32))
     weights.append(np.zeros(1, np.int64))
     largest = max(int(part.max()) for part in weights)

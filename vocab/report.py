@@ -19,10 +19,10 @@ def report_page(report: Mapping[str, Any], title: str) -> Page:
     page = Page(title, "What the pieces of the vocabulary are, and how long words become")
     languages = report["languages"]
     fertility = ", ".join(
-        f"{of['pieces_per_word']:.2f} in {lang}" for lang, of in languages.items()
+        f"{figures['pieces_per_word']:.2f} in {name}" for name, figures in languages.items()
     )
     page.verdict(f"{report['vocab_size']:,} pieces; pieces a word: {fertility}.")
-    rows = [{"language": language} | of for language, of in languages.items()]
+    rows = [{"language": language} | figures for language, figures in languages.items()]
     _table(page, rows, "Weighted by count; marks alone are left out.")
     if report.get("sources"):
         with page.fold("Sources", is_section=True):
@@ -75,7 +75,7 @@ def word_figures(pieces: Sequence[str], batches: Batches) -> dict[str, dict[str,
     Marks alone are not counted.
     """
     segmenter = Segmenter(pieces)
-    sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    sums_by_language: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for batch in batches():
         is_word = np.array([any(map(str.isalnum, word)) for word in batch.words], bool)
         for language, every in rows_by_language(batch).items():
@@ -85,7 +85,7 @@ def word_figures(pieces: Sequence[str], batches: Batches) -> dict[str, dict[str,
             segments = segmenter.segment(words)
             unknown = segments.ids == segmenter.unknown_id
             lengths = np.array([len(word) - word.count(CUT) for word in words], np.int64)
-            sums[language].update(
+            sums_by_language[language].update(
                 words=int(counts.sum()),
                 distinct=len(words),
                 pieces=int(counts[segments.word].sum()),
@@ -94,39 +94,39 @@ def word_figures(pieces: Sequence[str], batches: Batches) -> dict[str, dict[str,
             )
     return {
         language: {
-            "num_words": of["words"],
-            "num_distinct_words": of["distinct"],
-            "pieces_per_word": _share(of["pieces"], of["words"]),
-            "characters_per_piece": _share(of["characters"], of["pieces"]),
-            "unk_word_fraction": _share(of["unknown"], of["words"]),
+            "num_words": sums["words"],
+            "num_distinct_words": sums["distinct"],
+            "pieces_per_word": _ratio(sums["pieces"], sums["words"]),
+            "characters_per_piece": _ratio(sums["characters"], sums["pieces"]),
+            "unk_word_fraction": _ratio(sums["unknown"], sums["words"]),
         }
-        for language, of in sorted(sums.items())
+        for language, sums in sorted(sums_by_language.items())
     }
 
 
 def sample_report(tokenizer: Any, samples: Iterable[SampleText]) -> list[dict[str, Any]]:
     """Fertility and [UNK] of whole documents by language and source; words as spaces part them."""
-    sums: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    sums_by_source: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     unknown = unknown_id(tokenizer)
     for sample in samples:
         encoding = tokenizer.encode(sample.text, add_special_tokens=False)
-        of = sums[sample.language, sample.source]
-        of["words"] += len(sample.text.split())
-        of["pieces"] += len(encoding.ids)
-        of["unknown"] += encoding.ids.count(unknown)
-        of["bytes"] += len(sample.text.encode("utf-8", "replace"))
+        sums = sums_by_source[sample.language, sample.source]
+        sums["words"] += len(sample.text.split())
+        sums["pieces"] += len(encoding.ids)
+        sums["unknown"] += encoding.ids.count(unknown)
+        sums["bytes"] += len(sample.text.encode("utf-8", "replace"))
     return [
         {
             "language": language,
             "source": source,
-            "num_words": of["words"],
-            "num_pieces": of["pieces"],
-            "num_unknown_pieces": of["unknown"],
-            "pieces_per_word": _share(of["pieces"], of["words"]),
-            "bytes_per_piece": _share(of["bytes"], of["pieces"]),
-            "unk_piece_fraction": _share(of["unknown"], of["pieces"]),
+            "num_words": sums["words"],
+            "num_pieces": sums["pieces"],
+            "num_unknown_pieces": sums["unknown"],
+            "pieces_per_word": _ratio(sums["pieces"], sums["words"]),
+            "bytes_per_piece": _ratio(sums["bytes"], sums["pieces"]),
+            "unk_piece_fraction": _ratio(sums["unknown"], sums["pieces"]),
         }
-        for (language, source), of in sorted(sums.items())
+        for (language, source), sums in sorted(sums_by_source.items())
     ]
 
 
@@ -142,7 +142,7 @@ def unknown_id(tokenizer: Any) -> int | None:
 
 def compare(tokenizers: Mapping[str, Any], samples: Sequence[SampleText]) -> list[dict[str, Any]]:
     """One row a tokenizer and language: pieces per word and [UNK] of the samples."""
-    by_language = [SampleText(of.language, "", of.text) for of in samples]
+    by_language = [SampleText(sample.language, "", sample.text) for sample in samples]
     return [
         {
             "tokenizer": name,
@@ -160,5 +160,5 @@ def longest(pieces: Iterable[str]) -> list[str]:
     return nsmallest(NUM_LONGEST, lengths, key=lambda piece: (-lengths[piece], piece))
 
 
-def _share(part: int, whole: int) -> float:
+def _ratio(part: int, whole: int) -> float:
     return round(part / whole, 6) if whole else 0.0

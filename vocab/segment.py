@@ -75,8 +75,8 @@ class Segmenter:
         word = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(ids)))
         lengths = self._lengths[ids]
         unknown = np.flatnonzero(ids == self.unknown_id)
-        for at, of in zip(unknown.tolist(), word[unknown].tolist(), strict=True):
-            lengths[at] = len(marked[of]) - marked[of].count(CUT)
+        for at, row in zip(unknown.tolist(), word[unknown].tolist(), strict=True):
+            lengths[at] = len(marked[row]) - marked[row].count(CUT)
         return Segments(ids, word, np.cumsum(lengths), *_cuts(marked))
 
 
@@ -123,9 +123,9 @@ def isolated_pattern(pieces: Iterable[str]) -> str:
         return ".+"
     only_initial = {char for char in initial - later if not is_isolated(char)}
     first, *further = _classes(initial | later)
-    never = "".join(f"(?!{of})" for of in further) + f"[^{first[1:]}"
+    never = "".join(f"(?!{group})" for group in further) + f"[^{first[1:]}"
     patterns = [f"(?:{never})+"]
-    patterns += [f"(?<=.){of}" for of in _classes(only_initial)]
+    patterns += [f"(?<=.){group}" for group in _classes(only_initial)]
     if others := "|".join(_classes((initial | later) - only_initial)):
         # the look-ahead spares short words most of the time
         times = f"{{{MAX_WORD_CHARACTERS}}}"

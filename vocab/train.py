@@ -169,12 +169,12 @@ def _warn_of_unknown(sources: Sequence[Mapping[str, Any]], options: VocabConfig)
     if options.extend:
         advice += ". Or extend a vocabulary of these languages"
     for language, rows in groupby(sources, key=itemgetter("language")):
-        of_sources = {
-            of["source"]: Coverage(of["num_pieces"], of["num_unknown_pieces"]) for of in rows
+        coverages = {
+            row["source"]: Coverage(row["num_pieces"], row["num_unknown_pieces"]) for row in rows
         }
-        unfit = [source for source, coverage in of_sources.items() if coverage.is_unfit]
+        unfit = [source for source, coverage in coverages.items() if coverage.is_unfit]
         if unfit:
-            first = max(unfit, key=lambda source: of_sources[source].num_unknown)
+            first = max(unfit, key=lambda source: coverages[source].num_unknown)
             others = f" (and {len(unfit) - 1} more sources)" if len(unfit) > 1 else ""
             what = f"{given}{language} text of {first}{others}"
-            warn_of_unknown(of_sources[first], what, advice)
+            warn_of_unknown(coverages[first], what, advice)

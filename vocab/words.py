@@ -115,8 +115,8 @@ def count_characters(batches: Batches, max_words: int) -> CharacterCounts:
     sums = np.zeros(0x110000)
     counts = [np.empty(0, np.int64)]
     for batch in batches():
-        points, of = word_points(batch.words)
-        counted = np.bincount(points, batch.counts[of])
+        points, row_of_point = word_points(batch.words)
+        counted = np.bincount(points, batch.counts[row_of_point])
         sums[: len(counted)] += counted
         counts.append(batch.counts)
     sums[[ord("\n"), ord(CUT)]] = 0

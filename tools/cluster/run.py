@@ -186,7 +186,7 @@ def check_kills(run: Run, cluster: Cluster) -> None:
         at_work: list[Host] = []
         while not at_work and process.poll() is None:
             time.sleep(0.5)
-            at_work = [host for host, of in before.items() if run.workers_on(host) - of]
+            at_work = [host for host, workers in before.items() if run.workers_on(host) - workers]
         if process.poll() is not None or not at_work[0].kill(process_name):
             run.faults.append(f"{output}: there was nothing to kill")
         status = wait_for_end(process)

@@ -116,7 +116,9 @@ def _model_of(field: _Schema) -> str:
     if "$ref" in field:
         return str(field["$ref"].rpartition("/")[2])
     inner = [*field.get("anyOf", ()), field.get("items"), field.get("additionalProperties")]
-    return next((name for of in inner if isinstance(of, dict) and (name := _model_of(of))), "")
+    return next(
+        (name for item in inner if isinstance(item, dict) and (name := _model_of(item))), ""
+    )
 
 
 def _value(field: _Schema) -> str:
@@ -125,7 +127,7 @@ def _value(field: _Schema) -> str:
     if _model_of(field):
         return {"array": "list of sections", "object": "sections by name"}.get(kind, "section")
     if kinds := field.get("anyOf"):
-        return " or ".join(_value(of) for of in kinds if of.get("type") != "null")
+        return " or ".join(_value(item) for item in kinds if item.get("type") != "null")
     if names := field.get("enum") or ([field["const"]] if "const" in field else []):
         return ", ".join(f"`{toml_value(name)}`" for name in names)
     if kind == "array":

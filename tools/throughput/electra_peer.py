@@ -71,7 +71,7 @@ def peer_of(model: ElectraPretrainer) -> HuggingFaceElectra:
     """The peer with the weights of ours, on the CPU, in training mode."""
     config = model.config
     assert (config.objective, config.weight_sharing) == ("electra", "embeddings")
-    generator, discriminator = (to_transformers(model, of) for of in (GENERATOR, DETECTOR))
+    generator, discriminator = (to_transformers(model, name) for name in (GENERATOR, DETECTOR))
     for network in (generator, discriminator):
         network.set_attn_implementation("sdpa")
     weights = config.generator_weight, config.main_weight

@@ -103,4 +103,4 @@ def _milliseconds(
                 start = time.perf_counter()
                 work()
                 seconds[name].append(time.perf_counter() - start)
-    return {name: 1000 * statistics.median(of[_WARM_UPS:]) for name, of in seconds.items()}
+    return {name: 1000 * statistics.median(times[_WARM_UPS:]) for name, times in seconds.items()}

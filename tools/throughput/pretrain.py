@@ -189,7 +189,7 @@ def make_peer(config: PretrainConfig, pool: Pool, device: torch.device, compiled
     called: nn.Module = torch.compile(peer) if compiled else peer  # type: ignore[assignment]
     ids, types = pool.input_ids, pool.token_type_ids
     if device.type == "cuda":  # from other memory a copy would wait for the GPU
-        ids, types = ([of.pin_memory() for of in tensors] for tensors in (ids, types))
+        ids, types = ([tensor.pin_memory() for tensor in tensors] for tensors in (ids, types))
 
     def step(number: int) -> None:
         place = number % len(ids)

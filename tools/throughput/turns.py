@@ -49,9 +49,11 @@ class Code:
     ) -> None:
         """Of all stages; `changed` are options by section."""
         sections = [
-            "\n".join([f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in of.items())])
+            "\n".join(
+                [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in keys.items())]
+            )
             for name, default in _LATER_STAGES.items()
-            for of in [{**default, **changed.get(name, {})}]
+            for keys in [{**default, **changed.get(name, {})}]
         ]
         write_config(prepared, self.work, clean or {}, sections)
 
@@ -95,7 +97,7 @@ def take_turns(runs: Mapping[str, Callable[[], Costs]], rounds: int) -> list[Row
     for what in costs[first][0]:
         for name, turns in costs.items():
             pairs = [
-                (turn[what][0], of[what][0]) for turn, of in zip(turns, costs[first], strict=True)
+                (turn[what][0], its[what][0]) for turn, its in zip(turns, costs[first], strict=True)
             ]
             cpu = statistics.median(mine.cpu_seconds for mine, _ in pairs)
             megabytes = turns[0][what][1]

@@ -89,7 +89,7 @@ class ShardWriter:
     def __init__(self, folder: Path, vocab_size: int, shard_tokens: int) -> None:
         self._folder, self._vocab_size, self._shard_tokens = folder, vocab_size, shard_tokens
         self._dtype = token_dtype(vocab_size)
-        self._parts: list[Tokens] = []
+        self._tokens: list[Tokens] = []
         self._starts: list[Int64s] = []
         self._num_tokens = 0
         self.entries: list[ShardEntry] = []
@@ -106,7 +106,7 @@ class ShardWriter:
             stop = int(np.searchsorted(offsets, offsets[start] + room, side="left"))
             stop = min(max(stop, start + 1), len(offsets) - 1)
             first, last = offsets[start], offsets[stop]
-            self._parts.append(tokens[first:last].astype(self._dtype))
+            self._tokens.append(tokens[first:last].astype(self._dtype))
             self._starts.append(offsets[start:stop] - first + self._num_tokens)
             self._num_tokens += int(last - first)
             start = stop
@@ -115,14 +115,14 @@ class ShardWriter:
 
     def close(self) -> list[ShardEntry]:
         """Write what is left; the entries of all shards written."""
-        if self._parts:
+        if self._tokens:
             self._flush()
         return self.entries
 
     def _flush(self) -> None:
         end = np.array([self._num_tokens], np.int64)
         arrays = {
-            "tokens": np.concatenate(self._parts),
+            "tokens": np.concatenate(self._tokens),
             "offsets": np.concatenate([*self._starts, end]),
         }
         names = {kind: f"{kind}-{len(self.entries):05d}.npy" for kind in arrays}
@@ -137,7 +137,7 @@ class ShardWriter:
                 sha256={k: file_sha256(self._folder / name) for k, name in names.items()},
             )
         )
-        self._parts, self._starts, self._num_tokens = [], [], 0
+        self._tokens, self._starts, self._num_tokens = [], [], 0
 
 
 def write_index(
@@ -213,8 +213,8 @@ class TokenStream:
         self.shards = [shard for shard in shards if len(shard.tokens)]
         self.dtype = dtype
         # plain views: slicing an np.memmap itself costs five times as much
-        self._parts = [np.asarray(shard.tokens) for shard in self.shards]
-        self.starts = np.cumsum([0, *map(len, self._parts)], dtype=np.int64)  # and the end
+        self._arrays = [np.asarray(shard.tokens) for shard in self.shards]
+        self.starts = np.cumsum([0, *map(len, self._arrays)], dtype=np.int64)  # and the end
         self.num_tokens = int(self.starts[-1])
         self.num_documents = sum(len(shard.documents) - 1 for shard in self.shards)
 
@@ -231,13 +231,13 @@ class TokenStream:
         assert starts.min() >= 0
         assert stops.max() <= self.num_tokens
         number = np.searchsorted(self.starts[:-1], starts, side="right") - 1
-        first, parts = self.starts[number], self._parts
-        places = (number.tolist(), (starts - first).tolist(), (stops - first).tolist())
-        pieces = [parts[n][start:stop] for n, start, stop in zip(*places, strict=True)]
+        first, arrays = self.starts[number], self._arrays
+        ranges = (number.tolist(), (starts - first).tolist(), (stops - first).tolist())
+        pieces = [arrays[n][start:stop] for n, start, stop in zip(*ranges, strict=True)]
         for cut in np.flatnonzero(stops > self.starts[number + 1]).tolist():  # on into other shards
             after = int(np.searchsorted(self.starts, stops[cut]))
             others = range(int(number[cut]) + 1, after)
-            rest = (parts[n][: stops[cut] - self.starts[n]] for n in others)
+            rest = (arrays[n][: stops[cut] - self.starts[n]] for n in others)
             pieces[cut] = np.concatenate([pieces[cut], *rest])
         return np.concatenate(pieces)
 
@@ -258,8 +258,8 @@ class TokenShards:
         self.special_token_ids: dict[str, int] = self.index["special_token_ids"]
         self._shards: dict[tuple[str, str], list[Shard]] = {}
         for split, languages in self.index["splits"].items():
-            for language, listed in languages.items():
-                opened = [self._open(folder / split / language, s) for s in listed["shards"]]
+            for language, entry in languages.items():
+                opened = [self._open(folder / split / language, s) for s in entry["shards"]]
                 self._shards[split, language] = opened
 
     def check_tokenizer(self, sha256: str, path: Path) -> None:

@@ -3,7 +3,7 @@
 The order of sequences is endless: languages by their fractions, each in shuffled epochs of its own.
 The position in it is all there is to save: a run that resumes at step s reads on at position s
 times the batch size, bit for bit, and batch size or number of ranks may change without a loader
-state. Random numbers are pure functions of a key and a place: any one is computed without those
+state. Random numbers are pure functions of a key and an index: any one is computed without those
 before it, and a sequence length is chosen when the shards are read, not when they are written.
 """
 
@@ -145,9 +145,9 @@ class Schedule:
 
     def indices(self, positions: Int64s) -> Int64s:
         """The sequence at each position; sequences are numbered language after language."""
-        period, place = np.divmod(positions, PERIOD)
-        group = self._turn[place]
-        nth = period * self._quotas[group] + self._nth[place]
+        period, offset = np.divmod(positions, PERIOD)
+        group = self._turn[offset]
+        nth = period * self._quotas[group] + self._nth[offset]
         epoch, step = np.divmod(nth, self._group_sizes[group])
         result = np.empty_like(positions)
         for which, when in sorted(set(zip(group.tolist(), epoch.tolist(), strict=True))):
@@ -274,7 +274,7 @@ class SequenceReader:
         return ids, types
 
     def language_numbers(self, indices: Int64s) -> Int64s:
-        """The place in `languages` of the language of each of these sequences."""
+        """The index in `languages` of the language of each of these sequences."""
         return self.schedule.locate(indices)[0]
 
     def passes(self, num_sequences: int) -> dict[str, float]:
