@@ -128,7 +128,7 @@ def _count_kept(kept: pa.RecordBatch, tally: Tally) -> None:
     for (length, language, source), num in alike.items():
         tally.count_document("kept", length, language, source, num)
     for place, (label, *where) in enumerate(zip(*columns, strict=True)):
-        if tally.wants("kept", label, *where):
+        if tally.wants("kept", label):
             tally.add_sample("kept", label, kept.column("text")[place].as_py(), *where)
     for value in pc.value_counts(kept.column("licence")).to_pylist():
         tally.count("licences", licence=value["values"] or "", documents=value["counts"])

@@ -7,7 +7,7 @@ A row may name any source, such as its own URL: `MAX_SOURCES` of them are told a
 
 import json
 import re
-from bisect import bisect_left, insort
+from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -104,10 +104,6 @@ def sum_by(rows: Iterable[Mapping[str, Any]], key: str, name: str) -> dict[str, 
     return {row[key]: row[name] for row in group_by(rows, [key], [name])}
 
 
-_Ordered = tuple[int, str, str]  # hash of the label, label, text
-_Group = tuple[str, str]  # language, source
-
-
 class Sample(NamedTuple):
     """A text, cut short, and where it stood."""
 
@@ -119,58 +115,25 @@ class Sample(NamedTuple):
 
 @dataclass
 class Samples:
-    """At most `NUM_SAMPLES` samples of one kind, the same however the corpus was divided.
+    """The `NUM_SAMPLES` texts of one kind whose labels have the smallest hashes: the same however
+    the corpus was divided."""
 
-    A sample's place is (how many of its own language and source have a smaller hash, its hash), and
-    the first places are kept. So sources and languages take turns. Adding other samples never moves
-    one towards the front of its group; hence whatever fell out of a part would have fallen out of
-    the whole, and adding parts in any order equals choosing from all at once.
-    """
+    chosen: list[tuple[int, Sample]] = field(default_factory=list)  # by hash
 
-    groups: dict[_Group, list[_Ordered]] = field(default_factory=dict)
-    _last: tuple[int, int, str] | None = None  # place of the last one, where there are enough
-
-    def wants(self, label: str, language: str, source: str) -> bool:
+    def wants(self, label: str) -> bool:
         """Whether a text of this label would be kept; cheaper than making the text to show."""
-        if self._last is None:
-            return True
-        number = sample_number(label)
-        before = bisect_left(self.groups.get((language, source), []), (number, label, ""))
-        return (before, number, label) <= self._last
+        return len(self.chosen) < NUM_SAMPLES or sample_number(label) < self.chosen[-1][0]
 
     def add(self, sample: Sample) -> None:
-        """Keep the sample if its place is among the first."""
-        if not self.wants(sample.label, sample.language, sample.source):
-            return
-        ordered = (sample_number(sample.label), sample.label, sample.text)
-        group = self.groups.setdefault((sample.language, sample.source), [])
-        if ordered in group:
-            return
-        insort(group, ordered)
-        num = sum(map(len, self.groups.values()))
-        if num > NUM_SAMPLES:
-            fullest = self._fullest()
-            self.groups[fullest].pop()
-            if not self.groups[fullest]:
-                del self.groups[fullest]
-        if num >= NUM_SAMPLES:
-            last = self.groups[self._fullest()]
-            self._last = len(last) - 1, *last[-1][:2]
-
-    def _fullest(self) -> _Group:
-        """The group with the last place."""
-        return max(self.groups, key=lambda of: (len(self.groups[of]), self.groups[of][-1]))
+        entry = sample_number(sample.label), sample
+        if entry not in self.chosen:
+            insort(self.chosen, entry)
+            del self.chosen[NUM_SAMPLES:]
 
     def listed(self) -> list[Sample]:
         """In order of language, source and label."""
-        return sorted(
-            (
-                Sample(label, *group, text)
-                for group, ordered in self.groups.items()
-                for _, label, text in ordered
-            ),
-            key=lambda sample: (sample.language, sample.source, sample.label, sample.text),
-        )
+        samples = (sample for _, sample in self.chosen)
+        return sorted(samples, key=lambda of: (of.language, of.source, of.label, of.text))
 
 
 def sample_number(label: str) -> int:
@@ -260,17 +223,16 @@ class Tally:
         if len(self.examples) < NUM_EXAMPLES:
             self.examples.append(example)
 
-    def wants(self, name: str, label: str, language: str, source: str) -> bool:
+    def wants(self, name: str, label: str) -> bool:
         """Whether `add_sample` would keep it."""
-        group = source_group(source)
-        return name not in self.samples or self.samples[name].wants(label, language, group)
+        return name not in self.samples or self.samples[name].wants(label)
 
     def add_sample(self, name: str, label: str, text: str, language: str, source: str) -> None:
         """Show this text, masked and cut short, if it is among those chosen.
 
         `name` is a reason or "kept".
         """
-        if self.wants(name, label, language, source):
+        if self.wants(name, label):
             text = mask_pii(text, language)[0]
             shown = text if len(text) <= SAMPLE_CHARACTERS else f"{text[:SAMPLE_CHARACTERS]}…"
             sample = Sample(label, language, source_group(source), shown)

@@ -175,7 +175,7 @@ def _faults(page: Page, report: Report) -> None:
 
 def _samples(page: Page, report: Report) -> None:
     samples = report["samples"]
-    page.paragraph("Chosen by a hash of where the document stood, sources and languages in turn.")
+    page.paragraph("Chosen by a hash of where the document stood.")
     for name in sorted(samples, key=lambda name: (name != "kept", name)):
         shown = [
             (" · ".join(filter(None, (language, source, label))), text)
