@@ -1,6 +1,5 @@
 """The vocabulary stage: count words, learn pieces, write a tokenizer and a report on it."""
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -20,6 +19,7 @@ from electrify.system.progress import log
 from electrify.system.unknown import Coverage, warn_of_unknown
 from pipeline.documents import document_paths, list_row_groups, read_group
 from pipeline.report.counts import OTHER, source_group
+from pipeline.rules.characters import SENTENCE_BREAK
 from vocab.learn import train_wordpiece
 from vocab.pretokenize import mask_words_of
 from vocab.report import (
@@ -39,7 +39,6 @@ SAMPLE_CHARACTERS = 200_000  # measured of each language and source
 MAX_SOURCES = 50  # of each language; all others are one
 _SAMPLE_ROW_GROUPS = 64  # read for samples, spread over all
 _SENTENCE_CHARACTERS = 120
-_SENTENCE_END = re.compile(r"(?<=[.!?。])\s|\n")
 
 
 def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> None:
@@ -152,7 +151,7 @@ def sample_sentences(
     for sample in samples:
         listed = sentences.setdefault(sample.language, [])
         if len(listed) < NUM_SAMPLES:
-            sentence = _SENTENCE_END.split(sample.text.strip(), maxsplit=1)[0]
+            sentence = SENTENCE_BREAK.split(sample.text.strip(), maxsplit=1)[0]
             listed.append(sentence[:_SENTENCE_CHARACTERS])
     return [(language, text) for language, listed in sentences.items() for text in listed]
 

@@ -9,7 +9,6 @@ of one item on neighbouring diagonals are a candidate, as in BLAST. Only candida
 are compared letter by letter.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -30,7 +29,7 @@ from pipeline.decontaminate.index import (
     read_statistics,
 )
 from pipeline.dedup.records import run_starts
-from pipeline.rules.characters import WIDE_ENDS
+from pipeline.rules.characters import SENTENCE_BREAK
 from pipeline.rules.quality import Drop
 
 LONG_LETTERS = 50  # shared in a row: 10 English words, 15 Korean ones
@@ -195,7 +194,6 @@ ALONE_SHARE = 0.8  # of the letters of the sentences it touches
 DETAIL_CHARACTERS = 60
 _ASCII_END = 0x80
 _ARRAYS = [field.name for field in fields(GramIndex)][1:]
-_UNIT_END = re.compile(f"[\n\t]+|(?<=[.!?…{WIDE_ENDS}]) +|(?<=[{WIDE_ENDS}])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +335,7 @@ def find_copies(grams: Sequence[GramIndex], texts: Sequence[str]) -> Iterator[Co
 
 def _unit_ends(text: str) -> list[int]:
     """Where each sentence or line ends, the mark and the space behind it included."""
-    return [*(match.end() for match in _UNIT_END.finditer(text)), len(text)]
+    return [*(match.end() for match in SENTENCE_BREAK.finditer(text)), len(text)]
 
 
 def _remove_units(text: str, places: Ints, is_copied: "np.ndarray[Any, Any]") -> tuple[str, int]:

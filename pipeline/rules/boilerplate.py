@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from pipeline.rules.characters import SENTENCE_BREAK
 from pipeline.rules.data import fill, read_table
 
 
@@ -36,7 +37,6 @@ _MODERATED = re.compile(
     re.MULTILINE,
 )
 _EVERY = "every"  # stands for languages without notices of their own
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=。)\s*")
 
 
 class _Notice(NamedTuple):
@@ -126,7 +126,7 @@ def _is_notice(
     whole = line.strip(_FRAME)
     if any(notice.sentences.fullmatch(whole) for notice in possible):
         return True
-    sentences = [part for part in _SENTENCE_END.split(whole) if part]
+    sentences = [part for part in SENTENCE_BREAK.split(whole) if part]
     if not any(notice.sentences.fullmatch(part) for notice in possible for part in sentences):
         return False
     return all(

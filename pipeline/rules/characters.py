@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from pipeline.rules.data import read_table
 
 WIDE_ENDS = "。！？︒｡।॥؟۔།။።។៕։"  # of a sentence, with or without a space behind them
+# what stands between two sentences; also behind "J." and "3."
+SENTENCE_BREAK = re.compile(f"[\n\t]+|(?<=[.!?…{WIDE_ENDS}]) +|(?<=[{WIDE_ENDS}])")
 
 # One form of each character, the same for cleaning and the tokenizer's normaliser: half-width
 # jamo, full-width letters and digits, and the dots that Korean texts write for the middle dot. No
