@@ -1,4 +1,4 @@
-"""Line, bar, scatter and forest plots as matplotlib draws them, in SVG; text stays text, so that
+"""Line, scatter and forest plots as matplotlib draws them, in SVG; text stays text, so that
 the reader's fonts draw Hangul."""
 
 import re
@@ -193,30 +193,6 @@ class Plots:
                     axes.annotate(text, (x, y), fontsize=FONT - 1.5, **above)
             axes.margins(0.12)
             _scale(axes, log_x, False)
-
-    def bar_plot(
-        self, title: str, labels: Sequence[str], series: Mapping[str, Sequence[float]], y_label: str
-    ) -> None:
-        """Lying bars of each series side by side at each label.
-
-        A series with more or fewer values than there are labels is a `ValueError`.
-        """
-        if not labels or not any(isfinite(v) for values in series.values() for v in values):
-            return self.paragraph(f"{title}: nothing to plot.")
-        names = [shorten(label, _MAX_LABEL_COLUMNS) for label in labels]
-        size = 0.8 / max(1, len(series))
-        height = max(90.0, 46.0 + len(names) * (10.0 + 14.0 * len(series)))
-        with self._plot(title, y_label, labels=names, legend=series, height=height) as axes:
-            for index, values in enumerate(series.values()):
-                below = (index - (len(series) - 1) / 2) * size
-                rows = [row + below for row, _ in enumerate(zip(names, values, strict=True))]
-                lengths = [value if isfinite(value) else 0.0 for value in values]
-                bars = axes.barh(rows, lengths, size * 0.92, color=_color(index), label=f"{index}")
-                texts = [tick_text(float(f"{v:.3g}")) if isfinite(v) else "n/a" for v in values]
-                axes.bar_label(bars, texts, padding=2, fontsize=FONT - 2)
-            axes.set_xmargin(0.12)  # room for the values
-            axes.grid(False, axis="y")
-            _name_ticks(axes.xaxis)
 
     def forest_plot(
         self, title: str, rows: Mapping[str, Mapping[str, tuple[float, float, float]]], x_label: str

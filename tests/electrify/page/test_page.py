@@ -47,7 +47,6 @@ def full_page(text: str = "말뭉치") -> Page:
     page.scatter_plot(text, {text: [(1, 2, text), (3, 4, "나")]}, text, text, True, {text: points})
     with page.fold(text):
         page.paragraph(text)
-    page.bar_plot(text, [text, "영어"], {text: [1.0, 2.0]}, text)
     page.forest_plot(text, {text: {text: (1, 0, 2)}, "b": {text: (0, -1, math.nan)}}, text)
     page.text_samples(text, [(text, text)])
     page.code(text, text)
@@ -115,7 +114,9 @@ def test_same_calls_same_bytes(tmp_path):
 
 def test_text_in_plots_is_text():
     page = Page("p")
-    page.bar_plot("제거", ["짧은 문서", "중복"], {"문서": [3, 5]}, "문서 수")
+    page.forest_plot(
+        "제거", {"짧은 문서": {"문서": (3, 2, 4)}, "중복": {"문서": (5, 4, 6)}}, "문서 수"
+    )
     (svg,) = svgs(page)
     texts = {e.text for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("}text")}
     assert {"짧은 문서", "중복", "문서 수"} <= texts
@@ -123,11 +124,8 @@ def test_text_in_plots_is_text():
 
 def test_undefined_values_are_never_drawn_as_zero():
     page = Page("p")
-    page.bar_plot("b", ["a", "b"], {"s": [math.nan, 1.0]}, "y")
-    assert svgs(page)[0].count("n/a") >= 1
-    page = Page("p")
     page.line_plot("l", {"s": [(0, math.nan), (1, math.inf)], "empty": []}, "x", "y")
-    page.bar_plot("b", [], {"s": []}, "y")
+    page.forest_plot("f", {"a": {"s": (math.nan, 0, 1)}}, "x")
     assert not svgs(page)
     assert page.text().count("nothing to plot") == 2
 
