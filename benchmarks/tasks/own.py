@@ -19,17 +19,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from benchmarks.metrics.labels import (
-    accuracy,
-    exact_match,
-    label_set_macro_f1,
-    label_set_micro_f1,
-    macro_f1,
-    mcc,
-    pearson,
-    spearman,
-)
-from benchmarks.metrics.tags import OUTSIDE, entity_macro_f1, entity_micro_f1, seqeval_micro_f1
+from benchmarks.metrics import METRICS
+from benchmarks.metrics.tags import OUTSIDE
 from benchmarks.tasks.files import SUFFIXES, read_own
 from benchmarks.tasks.labels import (
     Classification,
@@ -40,7 +31,7 @@ from benchmarks.tasks.labels import (
 from benchmarks.tasks.rows import Row, is_missing, nested, number_of, placed_answers
 from benchmarks.tasks.spans import OwnReading, Scorer
 from benchmarks.tasks.tags import OwnEntityTagging, OwnWordTagging, WordLabels
-from benchmarks.tasks.task import OWN, Example, MetricFunction, Task
+from benchmarks.tasks.task import OWN, Example, Task
 from electrify.config.evaluate import OwnKind, OwnTask
 from electrify.config.load import toml_value
 from electrify.stage.folder import digest_of, whole_file
@@ -50,21 +41,18 @@ from electrify.system.bundled import bundled_name
 from electrify.system.outcome import UserError, first_line, nearest
 from electrify.system.progress import log, warn
 
-# the first metric stands for the task unless another is asked for
-_KINDS: Mapping[OwnKind, tuple[type[Task], tuple[MetricFunction, ...]]] = {
-    "classification": (Classification, (accuracy, macro_f1, mcc)),
-    "multi-label": (
-        MultiLabelClassification,
-        (label_set_macro_f1, label_set_micro_f1, exact_match),
-    ),
-    "choices": (MultipleChoice, (accuracy, macro_f1)),
-    "regression": (Regression, (spearman, pearson)),
-    "tagging": (OwnWordTagging, (seqeval_micro_f1, entity_micro_f1, entity_macro_f1)),
-    "word-labels": (WordLabels, (accuracy,)),
-    "entities": (OwnEntityTagging, (entity_micro_f1, entity_macro_f1)),
-    "reading": (OwnReading, ()),  # the metrics of SQuAD's scripts
+_KINDS: Mapping[OwnKind, type[Task]] = {
+    "classification": Classification,
+    "multi-label": MultiLabelClassification,
+    "choices": MultipleChoice,
+    "regression": Regression,
+    "tagging": OwnWordTagging,
+    "word-labels": WordLabels,
+    "entities": OwnEntityTagging,
+    "reading": OwnReading,
 }
-_COLUMNS = read_toml(Path(__file__).with_name("columns.toml"))
+_TABLES = read_toml(Path(__file__).with_suffix(".toml"))
+_COLUMNS = _TABLES["columns"]
 _MAX_NAMES = 8  # in a message
 _MAX_CLASSES = 20  # more different numbers than this are amounts
 _TRAIN_FRACTION = 0.8  # of the texts, where there is a training file alone
@@ -93,11 +81,11 @@ Values = Sequence[tuple[str, Any]]  # gold values with the locations of their ro
 def task_of_record(record: Mapping[str, Any]) -> Task:
     """The task that a record describes; `ValueError` if it describes none."""
     try:
-        made_by, metrics = _KINDS[record["kind"]]
-        headline = record["headline"]
-        ordered = sorted(metrics, key=lambda metric: metric.__name__ != headline)
+        kind, headline = record["kind"], record["headline"]
+        names = sorted(_TABLES["metrics"][kind], key=lambda name: name != headline)
         settings = {name: record[name] for name in _RECORDED if name in record}
-        return _adapter(made_by).validate_python({**_SHARED, **settings, "metrics": ordered})
+        settings["metrics"] = [METRICS[name] for name in names]
+        return _adapter(_KINDS[kind]).validate_python({**_SHARED, **settings})
     except (KeyError, TypeError, ValidationError) as error:
         raise UserError(f"{record!r:.200} describes no task ({first_line(error)})") from None
 
@@ -112,12 +100,12 @@ def record_of(task: Task) -> dict[str, Any] | None:
 
 
 def _kind_of(task: Task) -> OwnKind:
-    return next(kind for kind, (made_by, _) in _KINDS.items() if type(task) is made_by)
+    return next(kind for kind, strategy in _KINDS.items() if type(task) is strategy)
 
 
 @cache
-def _adapter(made_by: type[Task]) -> TypeAdapter[Task]:
-    return TypeAdapter(made_by)
+def _adapter(strategy: type[Task]) -> TypeAdapter[Task]:
+    return TypeAdapter(strategy)
 
 
 def files_of(options: OwnTask) -> dict[str, Path]:
@@ -169,7 +157,7 @@ def own_task(options: OwnTask) -> Task:
         raise UserError(
             f"{_join_locations(empty)}: no value in column {label!r}; fill it in or remove the row"
         )
-    metrics = [metric.__name__ for metric in _KINDS[kind][1]] or ["f1"]
+    metrics = _TABLES["metrics"][kind] or ["f1"]
     if options.metric not in (None, *metrics):
         raise UserError(
             f"{options.task_name}: unknown metric {options.metric!r}"

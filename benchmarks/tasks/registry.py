@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from benchmarks.metrics import labels, structured, tags
+from benchmarks.metrics import METRICS
 from benchmarks.tasks.dialogue import DialogueStateTracking
 from benchmarks.tasks.labels import (
     Classification,
@@ -41,7 +41,6 @@ KINDS: Mapping[str, type[Task]] = {
     "tagging-words": WordTagging,
 }
 _RECORDS = {name: TypeAdapter(kind) for name, kind in KINDS.items()}
-_METRICS = {**vars(labels), **vars(structured), **vars(tags)}
 
 
 def read_suite(path: Path) -> dict[str, Task]:
@@ -57,7 +56,7 @@ def read_suite(path: Path) -> dict[str, Task]:
 
 
 def _task(name: str, kind: str, hub: Mapping[str, Any], **fields: Any) -> Task:
-    metrics = [_METRICS[metric] for metric in fields.pop("metrics", ())]
+    metrics = [METRICS[metric] for metric in fields.pop("metrics", ())]
     record = {**fields, "name": name, "hub": hub or None, "metrics": metrics}
     for key in record.keys() - {field.name for field in dataclasses.fields(KINDS[kind])}:
         raise UserError(f"task {name}: no field {key!r} in {KINDS[kind].__name__}")
