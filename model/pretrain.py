@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
-from electrify.stage.folder import is_whole, outdated, write_json
+from electrify.stage.folder import outdated, write_json
 from electrify.stage.plan import checkpoints, output_dir, pretrain_stage
 from electrify.stage.run import run_stage
 from electrify.system.machine import Precision, describe_precision, keep_freed_memory
@@ -94,7 +94,7 @@ def pretrain(config: RunConfig, overwrite: bool = False) -> None:
             fetch_inputs(output_dir(config), config.pretrain.inputs_dir)
         ranks.wait()
         trainer, stage = Trainer(config, ranks), pretrain_stage(config)
-        has_work = ranks.any_of(outdated(stage) is not None and not is_whole(stage))
+        has_work = ranks.any_of(outdated(stage) is not None)
         if ranks.is_first:
             run_stage(stage, trainer.run, overwrite)
         elif has_work:

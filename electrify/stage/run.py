@@ -16,7 +16,6 @@ from electrify.stage.folder import (
     canonical,
     check_files,
     finish_partial,
-    is_whole,
     open_partial,
     outdated,
     put_in_place,
@@ -54,15 +53,14 @@ def run_stage(
             log(f"{stage.name}: {outdated(stage)}")
             for verb, folder in stage.reads.items():
                 check_files(folder, verb)
-            if not is_whole(stage):
-                if stage.keyed and not overwrite:
-                    _reopen(stage)
-                open_partial(stage, overwrite)
-                claim(stage, overwrite)
-                start = time.monotonic()
-                with _named_errors(stage.partial):
-                    counts = work(stage.partial)
-                finish_partial(stage, counts, time.monotonic() - start)
+            if stage.keyed and not overwrite:
+                _reopen(stage)
+            open_partial(stage, overwrite)
+            claim(stage, overwrite)
+            start = time.monotonic()
+            with _named_errors(stage.partial):
+                counts = work(stage.partial)
+            finish_partial(stage, counts, time.monotonic() - start)
             withdraw(stage.folder)
             put_in_place(stage)
             log(f"{stage.name}: finished {stage.folder}")

@@ -1,7 +1,6 @@
 """What is called better, worse and not to be told apart; and what is not compared."""
 
 import itertools
-import json
 import math
 import random
 
@@ -18,6 +17,7 @@ from benchmarks.statistics.comparison import (
     verdict_sentence,
 )
 from benchmarks.statistics.scores import sample_of
+from electrify.stage.folder import write_manifest
 from tests.benchmarks.conftest import make_result, put_predictions
 
 NUM_EXAMPLES = 200
@@ -48,7 +48,7 @@ def write_evaluation(folder, stage="evaluate", num_right=150, with_lines=True, *
     place = folder / stage
     place.mkdir(parents=True)
     manifest = {"files": {}, "inputs": {}, "config": {}, "digest": ""}
-    (place / "manifest.json").write_text(json.dumps(manifest))
+    write_manifest(place, manifest)
     sides = ("pretrained", num_right, 1), ("random-init", NUM_EXAMPLES // 2, 2)
     for role, of_first, of_seed in sides:
         for seed in range(3):

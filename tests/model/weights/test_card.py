@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, ElectraForMaskedLM, ElectraForPreTrainin
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.load import load_config
 from electrify.config.run import ExportConfig, RunConfig
-from electrify.stage.folder import Stage, input_digest, read_manifest
+from electrify.stage.folder import Stage, input_digest, read_manifest, write_manifest
 from electrify.stage.plan import evaluate_stage
 from electrify.stage.run import run_stage
 from model.export import export
@@ -155,7 +155,7 @@ def test_scores_come_into_the_cards_of_the_export_that_has_them(tmp_path):
     assert input_digest(folder, "export") == digest
     evaluation = read_manifest(tmp_path / "run" / "evaluate")
     evaluation["inputs"]["export"] = "of another"
-    (tmp_path / "run" / "evaluate" / "manifest.json").write_text(json.dumps(evaluation))
+    write_manifest(tmp_path / "run" / "evaluate", evaluation)
     add_sections(config, sections)
     # the config may have been edited since
     later = {"num_steps": 99, "objective": "mlm", "sequence_length": 16}
@@ -164,7 +164,7 @@ def test_scores_come_into_the_cards_of_the_export_that_has_them(tmp_path):
     assert cards(config) == before
     pretraining = read_manifest(tmp_path / "run" / "pretrain")
     pretraining["config"]["objective"] = "of another version"
-    (tmp_path / "run" / "pretrain" / "manifest.json").write_text(json.dumps(pretraining))
+    write_manifest(tmp_path / "run" / "pretrain", pretraining)
     add_sections(config, {})
     assert cards(config) == before
 
