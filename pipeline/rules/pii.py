@@ -46,12 +46,17 @@ def _fold(text: str) -> str:
     return text if text.isascii() else translated(text, _FOLDED)
 
 
+_DIGIT_OR_AT = re.compile("[0-9@０-９＠]")
+
+
 def mask_pii(text: str, language: str = "") -> tuple[str, dict[str, int]]:
     """The text with masks, and how many of each kind. `language`: national forms are its own.
 
     To a fixed point: a mask is a neighbour that a number before or behind it did not have.
     """
     counts: dict[str, int] = {}
+    if not _DIGIT_OR_AT.search(text):
+        return text, counts
     before = None
     while text != before:
         before = text

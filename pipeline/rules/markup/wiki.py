@@ -214,25 +214,11 @@ def _is_page(text: str) -> bool:
 
 
 def _without_braces(text: str) -> str:
-    stack: list[list[str]] = [[]]
-    at = num_deeper = 0
-    for mark in _NAMUWIKI["braces"].finditer(text):
-        stack[-1].append(text[at : mark.start()])
-        at = mark.end()
-        if mark[0] == "{{{":
-            if len(stack) > _MAX_DEPTH:
-                num_deeper += 1
-                stack[-1].append(mark[0])
-            else:
-                stack.append([])
-        elif num_deeper or len(stack) == 1:
-            num_deeper = max(0, num_deeper - 1)
-            stack[-1].append(mark[0])
-        else:
-            inside = "".join(stack.pop())
-            stack[-1].append(_inside(inside))
-    stack[-1].append(text[at:])
-    return "{{{".join("".join(pieces) for pieces in stack)
+    for _ in range(_MAX_DEPTH):  # the innermost ones first
+        text, num_blocks = _NAMUWIKI["braces"].subn(lambda block: _inside(block[1]), text)
+        if not num_blocks:
+            break
+    return text
 
 
 def _inside(block: str) -> str:
