@@ -20,8 +20,8 @@ from electrify.stage.folder import write_text
 
 _FOLDER = Path(__file__).parent
 _NUMBER_TEXT = re.compile(r"[-+−]?\d[\d,.]*( ?%)?( ± \d[\d,.]*( ?%)?)?")
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|$~&])")
-_BLOCK_MARK = re.compile(r"^(\d*)([#+=.)-])")  # at the start of a line
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|$~&#])")
+_BLOCK_MARK = re.compile(r"^(\d*)([+=.)-])")  # at the start of a line
 _LINE_END = "\x00"  # of a text that stays as it is, until the template is filled in
 
 

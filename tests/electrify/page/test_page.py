@@ -74,12 +74,16 @@ def test_hostile_text_stays_text():
         }
 
 
-@pytest.mark.parametrize("text", ["1. a", "# a", "- a", "a\n\n# b", "&lt;", "a_b_c *d*", "```"])
-def test_a_paragraph_says_what_it_was_given(text):
+@pytest.mark.parametrize(
+    "text", ["1. a", "# a", "C #", "- a", "a\n\n# b", "&lt;", "a_b_c *d*", "```"]
+)
+def test_a_paragraph_and_a_heading_say_what_they_were_given(text):
     page = Page("p")
     page.paragraph(text)
+    page.heading(text)
     read = Reader(page.text())
-    assert " ".join(text.split()) in [inside for tag, inside in read.texts if tag == "p"]
+    for tag in ("p", "h2"):
+        assert " ".join(text.split()) in [inside for around, inside in read.texts if around == tag]
 
 
 def test_nothing_is_fetched_and_only_the_pages_own_script_runs():
