@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.model_name import pinned
-from benchmarks.results.predictions import write_lines
+from benchmarks.results.predictions import write_lines, write_submissions
 from benchmarks.results.results import (
     RESULTS,
     Result,
@@ -25,19 +25,18 @@ from benchmarks.results.results import (
     percent,
     read_results,
 )
-from benchmarks.results.submission import write_submissions
 from benchmarks.sections.scores import terminal_lines, write_scores
 from benchmarks.tasks.labels import Classification
 from benchmarks.tasks.load import TaskData, load_tasks
 from benchmarks.tasks.task import Task
 from benchmarks.training.recipe import (
     HyperParameters,
+    grid,
     hyper_parameters,
     options_for,
     recommended_settings,
     seeds_for,
 )
-from benchmarks.training.search import grid
 from electrify.config.evaluate import EvaluateConfig, Role
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import MANIFEST, PLAN, Stage, digest_of, read_manifest

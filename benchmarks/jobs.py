@@ -35,8 +35,7 @@ from benchmarks.tasks.load import TaskData
 from benchmarks.tasks.own import record_of
 from benchmarks.tasks.task import Line, Task
 from benchmarks.training.network import keep, kept_folder
-from benchmarks.training.recipe import HyperParameters, seeds_for
-from benchmarks.training.search import best_of, grid, held_out_data
+from benchmarks.training.recipe import HyperParameters, best_of, grid, held_out_data, seeds_for
 from electrify.config.evaluate import EvaluateConfig, Role
 from electrify.system.machine import git_commit, num_cores, return_freed_memory, versions
 from electrify.system.outcome import UserError

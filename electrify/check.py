@@ -271,8 +271,7 @@ def evaluation_cost(config: RunConfig) -> list[str]:
     if not options.has_tasks:
         return []
     from benchmarks.tasks.load import check_data, load_tasks
-    from benchmarks.training.recipe import hyper_parameters, seeds_for
-    from benchmarks.training.search import grid
+    from benchmarks.training.recipe import grid, hyper_parameters, seeds_for
     from model.flops import body_parameters
 
     _, parameters = body_parameters(config.pretrain, config.vocab.size)

@@ -1,4 +1,5 @@
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,17 +9,21 @@ import torch
 from torch import nn
 from transformers import AutoModel, ElectraConfig, get_linear_schedule_with_warmup
 
+from benchmarks.tasks.load import load_data
 from benchmarks.tasks.registry import SUITES, TASKS
 from benchmarks.training import trainer as optim
 from benchmarks.training.recipe import (
+    best_of,
     departures,
+    grid,
+    held_out_data,
     hyper_parameters,
     recipe_for,
     recommended_settings,
 )
-from electrify.config.evaluate import EvaluateConfig
+from electrify.config.evaluate import EvaluateConfig, SearchOptions
 from tests.benchmarks.conftest import SIZES
-from tests.benchmarks.records import COLA, RTE
+from tests.benchmarks.records import COLA, MRPC, NER, RTE, YNAT
 
 
 def electra_names():
@@ -193,3 +198,28 @@ def test_rates_that_a_recipe_has_for_some_size_are_no_departure():
     assert departures(None, {"recipe": "electra", "num_steps": 3, "dropout": 0.2}) == {
         "dropout": 0.2
     }
+
+
+def test_every_combination_that_the_head_takes_is_tried():
+    search = SearchOptions(learning_rate=(1e-4, 1e-3), pooling=("cls", "parts"))
+    assert len(grid(search, MRPC)) == 4
+    assert {tried["pooling"] for tried in grid(search, COLA)} == {"cls"}  # one text
+    assert grid(search, NER) == [{"learning_rate": 1e-4}, {"learning_rate": 1e-3}]
+    assert grid(SearchOptions(pooling=("mean",)), NER) == grid(None, YNAT) == []
+
+
+def test_rows_to_score_are_not_learnt_from(ynat_folder):
+    data = load_data(YNAT, ynat_folder)
+    part = held_out_data(YNAT, data, range(100), 0.2)
+    assert {*part.train, *part.reported} == {*data.train[:100]}
+    assert not {row.texts[0] for row in part.train} & {row.texts[0] for row in part.reported}
+
+
+def test_the_first_of_the_best_wins_and_failures_come_last():
+    def trials(*values):
+        return [{"value": v, "degenerate": None} for v in values]
+
+    assert best_of(trials(0.1, 0.3, 0.3, math.nan), True) == 1
+    assert best_of(trials(math.nan, 0.3, 0.2), False) == 2
+    failed = {"value": 0.9, "degenerate": "constant"}
+    assert best_of([failed, *trials(0.1)], True) == 1
