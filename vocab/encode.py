@@ -108,7 +108,7 @@ def check_sources(repeats: Mapping[str, int], documents: Sequence[Path]) -> None
 def write_ids(group: RowGroup, path: Path, work: WorkFolder, options: EncodeConfig) -> None:
     """Write the ids of one row group into a file: its `EncodedDocuments.arrays` by key."""
     encoder = _encoder(work)
-    encoded: defaultdict[CopiesKey, EncodedDocuments] = defaultdict(EncodedDocuments)
+    encoded: defaultdict[CopiesKey, list[bytes]] = defaultdict(list)  # ids of documents
     columns = ("text", "language", "source")
     # millions of short lists, no cycle among them: looking for one takes a tenth of the time
     gc.disable()
@@ -119,39 +119,29 @@ def write_ids(group: RowGroup, path: Path, work: WorkFolder, options: EncodeConf
             for text, language, source, ids in rows:
                 split = split_of(text, options.valid_fraction)
                 times = options.repeats.get(source, 1) if split == "train" else 1
-                encoded[split, language, times].add(ids, encoder.sep)
+                encoded[split, language, times].append(ids and ids + encoder.sep)
     finally:
         gc.enable()
     arrays: dict[str, Any] = {
         f"{split}/{language}/{times}/{name}": array
         for (split, language, times), documents in encoded.items()
-        for name, array in documents.arrays(encoder.dtype, encoder.unk).items()
+        for name, array in _arrays_of(documents, encoder).items()
     }
     with path.open("wb") as file:
         np.savez(file, **arrays)
 
 
-class EncodedDocuments:
-    """The ids of documents as bytes."""
+def _arrays_of(documents: Sequence[bytes], encoder: "WordEncoder") -> dict[str, NDArray[Any]]:
+    """`_ARRAYS` by name: what `ShardWriter.add` takes, and the numbers of `_COUNTS`.
 
-    def __init__(self) -> None:
-        self._ids: list[bytes] = []
-        self._num_without_tokens = 0
-
-    def add(self, ids: bytes, sep: bytes) -> None:
-        """Append a document; one without any token (of control characters only) is counted."""
-        if ids:
-            self._ids.append(ids + sep)
-        else:
-            self._num_without_tokens += 1
-
-    def arrays(self, dtype: np.dtype[Any], unk: int) -> dict[str, NDArray[Any]]:
-        """`_ARRAYS` by name: what `ShardWriter.add` takes, and the numbers of `_COUNTS`."""
-        tokens = np.frombuffer(bytearray().join(self._ids), dtype)
-        lengths = np.fromiter(map(len, self._ids), np.int64, len(self._ids)) // dtype.itemsize
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        counts = np.array([np.count_nonzero(tokens == unk), self._num_without_tokens], np.int64)
-        return dict(zip(_ARRAYS, (tokens, offsets, counts), strict=True))
+    A document without any token (of control characters only) is counted and left out.
+    """
+    whole = [ids for ids in documents if ids]
+    tokens = np.frombuffer(bytearray().join(whole), encoder.dtype)
+    lengths = np.fromiter(map(len, whole), np.int64, len(whole)) // encoder.dtype.itemsize
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    counts = [np.count_nonzero(tokens == encoder.unk), len(documents) - len(whole)]
+    return dict(zip(_ARRAYS, (tokens, offsets, np.array(counts, np.int64)), strict=True))
 
 
 @lru_cache(maxsize=1)
@@ -204,19 +194,16 @@ def _summary(index: Mapping[str, Any], valid_fraction: float) -> dict[str, Any]:
         }
         for split, languages in index["splits"].items()
     }
+    totals = {split: Counter[str]() for split in counts}
     for split, languages in counts.items():
-        total = Counter[str]()
         for entry in languages.values():
-            total.update(entry)
+            totals[split].update(entry)
+    num_documents = sum(total["num_documents"] for total in totals.values())
+    for split, total in totals.items():
         if not total["num_documents"]:
-            num = sum(
-                entry["num_documents"]
-                for by_language in counts.values()
-                for entry in by_language.values()
-            )
             raise UserError(
                 f"no document fell into the {split} split: encode.valid_fraction = "
-                f"{valid_fraction} of {num} documents; give more documents or a "
+                f"{valid_fraction} of {num_documents} documents; give more documents or a "
                 f"{'larger' if split == 'valid' else 'smaller'} encode.valid_fraction"
             )
         log(

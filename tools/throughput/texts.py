@@ -78,7 +78,7 @@ def prepare(
     return Prepared(folder, used, num_documents, num_bytes, data_dir is None)
 
 
-def sample_words() -> list[str]:
+def _sample_words() -> list[str]:
     """The words of the Korean sample, in its order."""
     folder = CHECKOUT / "pipeline" / "sample"
     paths = [folder / f"ko_{name}.jsonl" for name in ("knowledge", "life", "society")]
@@ -87,13 +87,21 @@ def sample_words() -> list[str]:
 
 
 def _made_up_rows(megabytes: float) -> Iterator[bytes]:
-    """Words of the sample in random order; every tenth document is nearly the one before."""
-    words, draw, num_bytes, lines = sample_words(), random.Random(0), 0, [""]
+    """Words of the sample in random order, a tenth of them with the end of another, so that new
+    words never end; every tenth document is nearly the one before."""
+    words, draw, num_bytes, lines = _sample_words(), random.Random(0), 0, [""]
+
+    def line() -> str:
+        chosen, others = draw.choices(words, k=12), draw.choices(words, k=12)
+        for index in draw.sample(range(12), k=draw.randint(0, 2)):
+            chosen[index] += others[index][len(others[index]) // 2 :]
+        return " ".join(chosen)
+
     while num_bytes < megabytes * 1e6:
         if draw.random() < 0.1:
-            lines[-1] = " ".join(draw.choices(words, k=12))
+            lines[-1] = line()
         else:
-            lines = [" ".join(draw.choices(words, k=12)) for _ in range(draw.randint(1, 40))]
+            lines = [line() for _ in range(draw.randint(1, 40))]
         row = orjson.dumps({"text": "\n".join(lines)}) + b"\n"
         num_bytes += len(row)
         yield row

@@ -16,7 +16,7 @@ EXAMPLES = (64, 320)  # of a short and a long fine-tuning
 _STAGES = {"clean": "clean", "train-vocab": "vocab", "encode": "shards"}
 # keys that commits of all times know: they have never been renamed
 _LATER_STAGES: dict[str, dict[str, object]] = {
-    "vocab": {"size": 8000},
+    "vocab": {"size": 6000},
     "encode": {},
     "pretrain": {"size": "small", "num_hidden_layers": 4, "batch_size": 8, "device": "cpu"},
     "evaluate": {

@@ -10,14 +10,13 @@ them, they are compared with the manifest.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tokenize import TokenError
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from electrify.stage.folder import file_sha256, write_json
 from electrify.storage.files import inner_path, read_json
@@ -28,50 +27,21 @@ FORMAT_VERSION = 3
 _READABLE = (2, FORMAT_VERSION)  # 2 had starts of sentences, too
 INDEX = "index.json"
 SPLITS = ("train", "valid")
+ARRAYS = ("tokens", "offsets")  # of a shard
 
 Tokens: TypeAlias = NDArray[np.unsignedinteger[Any]]  # uint16 or uint32
 Int64s: TypeAlias = NDArray[np.int64]
 
 
-# of a file or folder
-_Name = Annotated[str, AfterValidator(lambda name: str(inner_path(Path(), name)))]
-_Count = Annotated[int, Field(ge=0, lt=2**62)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)  # what is written beside is let through
-
-
-class ShardEntry(_Part):
+@dataclass(frozen=True)
+class ShardEntry:
     """One shard's files, as the index lists them."""
 
-    tokens: _Name  # inside <split>/<language>/
-    offsets: _Name
-    num_documents: _Count
-    num_tokens: _Count
+    tokens: str  # names inside <split>/<language>/
+    offsets: str
+    num_documents: int
+    num_tokens: int
     sha256: dict[str, str]  # of both files
-
-
-class _Language(_Part):
-    shards: list[ShardEntry]
-
-
-class _Index(_Part):
-    dtype: str
-    vocab_size: Annotated[int, Field(ge=1, lt=2**32)]
-    tokenizer_sha256: str
-    special_token_ids: dict[str, _Count]
-    splits: dict[_Name, dict[_Name, _Language]]
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if missing := [split for split in SPLITS if split not in self.splits]:
-            raise UserError(f"it has no split {missing[0]!r}")
-        if missing := [token for token in SPECIAL_TOKENS if token not in self.special_token_ids]:
-            raise UserError(f"it has no id of {missing[0]}")
-        if self.dtype != token_dtype(self.vocab_size).name:
-            raise UserError(f"dtype {self.dtype} does not fit vocab_size {self.vocab_size}")
-        return self
 
 
 def token_dtype(vocab_size: int) -> np.dtype[Any]:
@@ -158,7 +128,7 @@ def write_index(
             "num_documents": sum(shard.num_documents for shard in shards),
             "num_tokens": sum(shard.num_tokens for shard in shards),
             **(counts or {}).get((split, language), {}),
-            "shards": [shard.model_dump() for shard in shards],
+            "shards": [asdict(shard) for shard in shards],
         }
     index = {
         "format_version": FORMAT_VERSION,
@@ -176,18 +146,13 @@ AGAIN = "make the shards again: electrify encode CONFIG --overwrite"
 
 
 def read_index(folder: Path) -> dict[str, Any]:
-    """The index as it was written; `ValueError` if it is missing, damaged or of another format."""
+    """The index as it was written; `UserError` if it is missing, damaged or of another format."""
     path = folder / INDEX
     try:
         index: dict[str, Any] = read_json(path)
-        if (version := index["format_version"]) in _READABLE:
-            _Index.model_validate(index)
+        version = index["format_version"]
     except FileNotFoundError:
         raise UserError(f"no {path}; run first: electrify encode CONFIG") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        what = f"{'.'.join(map(str, first['loc']))} {first['msg']}".strip()
-        raise UserError(f"{path} is damaged ({what}); {AGAIN}") from None
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is damaged ({error!r}); {AGAIN}") from None
     if version not in _READABLE:
@@ -252,15 +217,26 @@ class TokenShards:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.index = read_index(folder)
-        self.dtype = np.dtype(self.index["dtype"])
-        self.vocab_size: int = self.index["vocab_size"]
-        self.tokenizer_sha256: str = self.index["tokenizer_sha256"]
-        self.special_token_ids: dict[str, int] = self.index["special_token_ids"]
-        self._shards: dict[tuple[str, str], list[Shard]] = {}
-        for split, languages in self.index["splits"].items():
-            for language, entry in languages.items():
-                opened = [self._open(folder / split / language, s) for s in entry["shards"]]
-                self._shards[split, language] = opened
+        try:
+            self.dtype = np.dtype(self.index["dtype"])
+            self.vocab_size: int = self.index["vocab_size"]
+            self.tokenizer_sha256: str = self.index["tokenizer_sha256"]
+            ids: dict[str, int] = self.index["special_token_ids"]
+            self.special_token_ids = {token: ids[token] for token in SPECIAL_TOKENS}
+            paths_of_shards: dict[tuple[str, str], list[list[Path]]] = {}
+            for split in SPLITS:
+                for language, entry in self.index["splits"][split].items():
+                    inner = inner_path(folder / split, language)
+                    paths_of_shards[split, language] = [
+                        [inner_path(inner, shard[kind]) for kind in ARRAYS]
+                        for shard in entry["shards"]
+                    ]
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{folder / INDEX} is damaged ({error!r}); {AGAIN}") from None
+        self._shards = {
+            key: [Shard(*map(_open_array, paths)) for paths in shards]
+            for key, shards in paths_of_shards.items()
+        }
 
     def check_tokenizer(self, sha256: str, path: Path) -> None:
         """`ValueError` unless the tokenizer file with this hash wrote the shards."""
@@ -276,9 +252,6 @@ class TokenShards:
 
     def stream(self, split: str, language: str) -> TokenStream:
         return TokenStream(self._shards[split, language], self.dtype)
-
-    def _open(self, folder: Path, shard: Mapping[str, Any]) -> Shard:
-        return Shard(_open_array(folder / shard["tokens"]), _open_array(folder / shard["offsets"]))
 
 
 def _open_array(path: Path) -> NDArray[Any]:
