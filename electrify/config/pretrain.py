@@ -1,6 +1,6 @@
 """The options of pretraining."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -300,7 +300,7 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
         return self.generator_steps or self.mlm_steps
 
     @property
-    def _parts(self) -> list[tuple[str, "PretrainConfig | CurriculumPhase"]]:
+    def _sections(self) -> list[tuple[str, "PretrainConfig | CurriculumPhase"]]:
         """The run and its phases, with what a message calls them."""
         return [("", self), *(("curriculum: ", phase) for phase in self.curriculum)]
 
@@ -319,105 +319,88 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
         return min(chosen, self.num_masked(sequence_length))
 
     @model_validator(mode="after")
-    def _check_sizes(self) -> Self:
-        of_generator = self.generator_hidden_size, self.generator_num_attention_heads
+    def _check(self) -> Self:
+        for problems in (self._sizes, self._steps, self._objective_options, self._unused_options):
+            if problem := next(problems(), None):
+                raise UserError(problem)
+        return self
+
+    def _sizes(self) -> Iterator[str]:
+        generator = self.generator_hidden_size, self.generator_num_attention_heads
         for who, hidden, heads in (
             ("hidden_size", self.hidden_size, self.num_attention_heads),
-            ("generator hidden size (hidden_size x generator_hidden_fraction)", *of_generator),
+            ("generator hidden size (hidden_size x generator_hidden_fraction)", *generator),
         ):
             if hidden == 0 or hidden % heads:
-                raise UserError(
-                    f"{who} = {hidden} must be a multiple of its {heads} attention heads"
-                )
-            if self.architecture == "modern" and hidden // heads % 2:
-                raise UserError(
-                    f"{who} = {hidden} with {heads} heads: rotary positions need an even head size"
-                )
-        for where, part in self._parts:
-            if (part.sequence_length or 0) > self.max_position_embeddings:
-                raise UserError(
-                    f"{where}sequence_length = {part.sequence_length} is more than "
+                yield f"{who} = {hidden} must be a multiple of its {heads} attention heads"
+            elif self.architecture == "modern" and hidden // heads % 2:
+                yield f"{who} = {hidden} with {heads} heads: rotary positions need even head sizes"
+        for name, section in self._sections:
+            if (section.sequence_length or 0) > self.max_position_embeddings:
+                yield (
+                    f"{name}sequence_length = {section.sequence_length} is more than "
                     f"max_position_embeddings = {self.max_position_embeddings}"
                 )
         if self.architecture == "electra" and self.global_attn_every_n_layers > 1:
-            raise UserError(
+            yield (
                 f"global_attn_every_n_layers = {self.global_attn_every_n_layers} with architecture "
                 "= 'electra': its layers have global attention; leave it out, or set modern"
             )
-        return self
 
-    @model_validator(mode="after")
-    def _check_steps(self) -> Self:
+    def _steps(self) -> Iterator[str]:
         if self.warmup_steps > self.num_steps:
-            raise UserError(
-                f"warmup_steps = {self.warmup_steps} is more than num_steps = {self.num_steps}"
-            )
-        for where, part in self._parts:
-            batch = part.batch_size or self.batch_size
-            micro = part.micro_batch_size or self.micro_batch_size
+            yield f"warmup_steps = {self.warmup_steps} is more than num_steps = {self.num_steps}"
+        for name, section in self._sections:
+            batch = section.batch_size or self.batch_size
+            micro = section.micro_batch_size or self.micro_batch_size
             if micro and batch % micro:
-                raise UserError(
-                    f"{where}batch_size = {batch} must be a multiple of micro_batch_size = {micro}"
-                )
+                yield f"{name}batch_size = {batch} must be a multiple of micro_batch_size = {micro}"
         ends = (0, *self.curriculum_ends, self.num_steps)
         if any(first >= end for first, end in pairwise(ends)):
-            raise UserError(
+            yield (
                 f"curriculum: with num_steps = {self.num_steps}, a phase or the rest has no step "
                 f"(phases end at {list(self.curriculum_ends)}); change steps_fraction or num_steps"
             )
-        for name, steps, is_used in (
+        for option, steps, is_used in (
             ("generator_steps_fraction", self.generator_steps, self.generator_steps > 0),
             ("mlm_steps_fraction", self.mlm_steps, self.mlm_steps_fraction > 0),
         ):
             if is_used and not 0 < steps < self.num_steps:
-                raise UserError(
-                    f"{name} = {getattr(self, name):g} of num_steps = {self.num_steps} leaves a "
-                    "stage no step; change one of them"
+                yield (
+                    f"{option} = {getattr(self, option):g} of num_steps = {self.num_steps} leaves "
+                    "a stage no step; change one of them"
                 )
-        return self
 
-    @model_validator(mode="after")
-    def _check_objective(self) -> Self:
-        def refuse(what: str, why: str) -> None:
-            raise UserError(f"{what} with objective = {self.objective!r}: {why}")
-
-        sharing, width, depth = self.weight_sharing, self.hidden_size, self.num_hidden_layers
-        equal = (self.generator_hidden_size, self.generator_num_hidden_layers) == (width, depth)
-        if self.objective == "mlm" and self.generator != "learned":
-            refuse(f"generator = {self.generator!r}", "it has no generator; leave the option out")
-        if self.objective in _LEARNED_ONLY and self.generator != "learned":
-            refuse(f"generator = {self.generator!r}", "it trains a generator; set learned")
-        if self.objective == "electra-two-stage" and (not equal or sharing != "none"):
-            refuse(
+    def _objective_options(self) -> Iterator[str]:
+        objective, sharing = f"with objective = {self.objective!r}", self.weight_sharing
+        width, depth = self.generator_hidden_size, self.generator_num_hidden_layers
+        is_equal = (width, depth) == (self.hidden_size, self.num_hidden_layers)
+        if self.generator != "learned" and (self.objective in ("mlm", *_LEARNED_ONLY)):
+            yield f"generator = {self.generator!r} {objective}: leave the option out"
+        if self.objective == "electra-two-stage" and (not is_equal or sharing != "none"):
+            yield (
                 f"generator_hidden_fraction = {self.generator_hidden_fraction:g}, "
                 f"generator_layers_fraction = {self.generator_layers_fraction:g} and "
-                f"weight_sharing = {sharing!r}",
-                "the discriminator starts as a copy of the generator; set both fractions to 1.0 "
-                "and weight_sharing to none",
+                f"weight_sharing = {sharing!r} {objective}: the discriminator starts as a copy of "
+                "the generator; set both fractions to 1.0 and weight_sharing to none"
             )
         if not self.has_generator and sharing != "embeddings":
-            refuse(f"weight_sharing = {sharing!r}", "there is no generator to share with")
+            yield f"weight_sharing = {sharing!r} {objective}: there is no generator to share with"
         if self.mlm_steps_fraction and self.objective not in _STARTS_AS_MLM:
-            refuse(
-                f"mlm_steps_fraction = {self.mlm_steps_fraction:g}",
-                f"only {', '.join(_STARTS_AS_MLM)} begin as a masked language model; leave it out",
+            yield (
+                f"mlm_steps_fraction = {self.mlm_steps_fraction:g} {objective}: only "
+                f"{', '.join(_STARTS_AS_MLM)} begin as a masked language model; leave it out"
             )
         if self.disallow_correct and self.objective == "mlm":
-            refuse("disallow_correct = true", "it samples nothing")
-        return self
+            yield f"disallow_correct = true {objective}: it samples nothing"
 
-    @model_validator(mode="after")
-    def _check_unused(self) -> Self:
+    def _unused_options(self) -> Iterator[str]:
         """Options that would change nothing are refused, not passed over."""
-        if self.matrix_learning_rate is not None and self.optimizer != "muon":
-            raise UserError(
-                f"matrix_learning_rate = {self.matrix_learning_rate} with optimizer = "
-                f"{self.optimizer!r}: only muon uses it; leave it out"
-            )
         if self.initial_generator is not None and self.initial_model is None:
-            raise UserError(f"initial_generator = {self.initial_generator!r} needs initial_model")
-        is_modern = self.architecture == "modern"
+            yield f"initial_generator = {self.initial_generator!r} needs initial_model"
+        is_modern, masks = self.architecture == "modern", self.has_generator
         for name, is_used in (
+            ("matrix_learning_rate", self.optimizer == "muon"),
             ("local_attention", is_modern),
             ("global_rope_theta", is_modern),
             ("local_rope_theta", is_modern),
@@ -425,18 +408,14 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
             ("generator_weight", self.has_generator),
             ("generator_learning_rate", self.has_generator),
             ("clipping", self.has_generator),
-            (
-                "mask_token_fraction",
-                self.has_generator or self.objective == "mlm" or self.mlm_steps_fraction > 0,
-            ),
+            ("mask_token_fraction", masks or self.objective == "mlm" or self.mlm_steps > 0),
             ("initial_generator", self.has_generator),
             ("mlm_learning_rate", self.mlm_steps_fraction > 0),
         ):
-            given, default = getattr(self, name), type(self).model_fields[name].default
-            if given != default and not is_used:
-                raise UserError(
-                    f"{name} = {given!r} with objective = {self.objective!r}, architecture = "
-                    f"{self.architecture!r} and generator = {self.generator!r}: nothing would use "
-                    "it; leave it out"
+            value, default = getattr(self, name), type(self).model_fields[name].default
+            if value != default and not is_used:
+                yield (
+                    f"{name} = {value!r} with objective = {self.objective!r}, architecture = "
+                    f"{self.architecture!r}, optimizer = {self.optimizer!r} and generator = "
+                    f"{self.generator!r}: nothing would use it; leave it out"
                 )
-        return self
