@@ -112,7 +112,7 @@ def test_an_upload_cut_off_anywhere_leaves_no_checkpoint(tmp_path, url, caplog, 
         nonlocal allowed
         allowed -= 1
         if allowed < 0:
-            raise OSError("the line is cut")  # what may pass is tried again: test_remote_run.py
+            raise OSError("the line is cut")  # what may pass is tried again: test_remote.py
         return original(self, source, target, **options)
 
     save(tmp_path / "here", url, 4, 8)

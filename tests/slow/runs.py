@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,6 @@ _SHORT = (
 # a commit may be made meanwhile
 _UNCOMPARED_KEYS = {*TIMINGS, *MEASURED, "model_path", "git_commit", "sha256"}
 _RECORDS = ("pretrain/summary.json", f"pretrain/{METRICS}", f"evaluate/{RESULTS}")
-_UNCOMPARED = "tensorboard/"  # TensorBoard names files by host, process id and time
 
 
 def arguments(verb: str, output_dir: Path | str, *overrides: str) -> list[str]:
@@ -94,9 +93,14 @@ def finish(words: Sequence[str], log: Path, max_seconds: float = MAX_SECONDS) ->
 def differences(one: Path, two: Path) -> list[str]:
     """What is not the same in two finished run folders, in words.
 
-    Equal digests say that all files but the volatile ones are the same bytes.
+    Equal digests say that all files but the volatile ones have the same names and bytes.
     """
-    return [*_stage_differences(one, two), *_record_differences(one, two), *leftovers(two)]
+    digests = [
+        {stage: read_manifest(run / stage)["digest"] for stage in STAGES} for run in (one, two)
+    ]
+    stages = [stage for stage in STAGES if digests[0][stage] != digests[1][stage]]
+    records = [name for name in _RECORDS if _records(one / name) != _records(two / name)]
+    return [*(f"{name} differs" for name in stages + records), *leftovers(two)]
 
 
 def leftovers(run: Path) -> list[str]:
@@ -128,29 +132,6 @@ def unsound(run: Path) -> list[str]:
             except ValueError as error:
                 wrong.append(str(error))
     return wrong
-
-
-def _stage_differences(one: Path, two: Path) -> Iterator[str]:
-    for stage in STAGES:
-        first, second = (read_manifest(run / stage) for run in (one, two))
-        if first["digest"] != second["digest"]:
-            files = first["files"].items()
-            names = [name for name, entry in files if second["files"].get(name) != entry]
-            yield f"{stage}: {', '.join(names[:3]) or 'its config or inputs'} differ"
-        kept = [{n for n in m["files"] if not n.startswith(_UNCOMPARED)} for m in (first, second)]
-        if kept[0] != kept[1]:
-            yield f"{stage}: other files: {sorted(kept[0] ^ kept[1])}"
-
-
-def _record_differences(one: Path, two: Path) -> Iterator[str]:
-    for name in _RECORDS:
-        first, second = (_records(run / name) for run in (one, two))
-        if len(first) != len(second):
-            yield f"{name}: {len(first)} records against {len(second)}"
-        for number, (a, b) in enumerate(zip(first, second, strict=False), start=1):
-            if a != b:
-                keys = [key for key in {**a, **b} if a.get(key) != b.get(key)]
-                yield f"{name}, record {number}: {', '.join(keys)} differ"
 
 
 def _records(path: Path) -> list[dict[str, Any]]:

@@ -67,11 +67,10 @@ class _Runs:
                 process.wait()
 
     def finish(self, machine: str, words: list[str]) -> str:
-        """Run a command to its end; what it said."""
+        """Run a command to its end; what it said. A status other than 0 is a fault."""
         return self.end(machine, self.start(machine, words))
 
     def end(self, machine: str, process: subprocess.Popen[bytes]) -> str:
-        """What a command said in all; a status other than 0 is a fault."""
         status, said = process.wait(timeout=MAX_SECONDS), printed(self.work / "run.log")
         if status != 0:
             self.faults.append(f"{machine}: status {status}: {said[-2000:]}")

@@ -1,7 +1,12 @@
-"""A stage folder is whole or not there, and is redone exactly when what made it changed."""
+"""A stage folder is whole or not there, is redone exactly when what made it changed, and has one
+writer; a killed one locks nothing."""
 
 import errno
+import os
 import random
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +19,12 @@ from electrify.stage.folder import (
     check_files,
     fingerprint,
     input_digest,
+    lock_path,
     open_partial,
     outdated,
     read_manifest,
     recover,
+    stage_lock,
     whole_file,
     write_json,
     write_manifest,
@@ -247,3 +254,63 @@ def test_what_is_left_of_a_removed_folder_does_not_come_back(tmp_path):
     (old / "documents-0.parquet").touch()
     recover(tmp_path / "clean")
     assert not any(tmp_path.iterdir())
+
+
+# --- one writer -----------------------------------------------------------------------------------
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from electrify.stage.folder import stage_lock
+with stage_lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def hold(folder: Path) -> subprocess.Popen[str]:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder)], stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    return holder
+
+
+def test_a_second_process_is_refused_with_the_first_named(stage: Stage):
+    with hold(stage.folder) as holder:
+        with pytest.raises(ValueError, match=rf"process {holder.pid} on .*, since 20\d\d-"):
+            run_stage(stage, refuse)
+        assert not stage.folder.with_name("clean.partial").exists()
+        holder.kill()
+
+
+def test_what_a_killed_process_leaves_locks_nothing(stage: Stage):
+    with hold(stage.folder) as holder:
+        holder.send_signal(signal.SIGKILL)
+    assert lock_path(stage.folder).exists()
+    with stage_lock(stage.folder):
+        assert f"process {os.getpid()} on " in lock_path(stage.folder).read_text()
+    assert list(stage.folder.parent.iterdir()) == []
+
+
+def test_the_lock_left_beside_a_finished_stage_is_removed_unless_it_is_held(stage: Stage):
+    assert run_stage(stage, lambda partial: {})
+    lock_path(stage.folder).write_text("of one killed after its last rename", encoding="utf-8")
+    assert not run_stage(stage, lambda partial: {})
+    assert not lock_path(stage.folder).exists()
+    holder = hold(stage.folder)
+    try:
+        assert not run_stage(stage, lambda partial: {})
+        assert lock_path(stage.folder).exists()
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff"])
+def test_an_owner_that_cannot_be_read_still_holds(stage: Stage, data: bytes):
+    with stage_lock(stage.folder):
+        lock_path(stage.folder).write_bytes(data)
+        with pytest.raises(ValueError, match="clean is being written by"), stage_lock(stage.folder):
+            pass
