@@ -51,6 +51,7 @@ _KINDS: Mapping[OwnKind, type[Task]] = {
     "entities": OwnEntityTagging,
     "reading": OwnReading,
 }
+_RECORDS = {kind: TypeAdapter(strategy) for kind, strategy in _KINDS.items()}
 _TABLES = read_toml(Path(__file__).with_suffix(".toml"))
 _COLUMNS = _TABLES["columns"]
 _MAX_NAMES = 8  # in a message
@@ -85,7 +86,7 @@ def task_of_record(record: Mapping[str, Any]) -> Task:
         names = sorted(_TABLES["metrics"][kind], key=lambda name: name != headline)
         settings = {name: record[name] for name in _RECORDED if name in record}
         settings["metrics"] = [METRICS[name] for name in names]
-        return _adapter(_KINDS[kind]).validate_python({**_SHARED, **settings})
+        return _RECORDS[kind].validate_python({**_SHARED, **settings})
     except (KeyError, TypeError, ValidationError) as error:
         raise UserError(f"{record!r:.200} describes no task ({first_line(error)})") from None
 
@@ -101,11 +102,6 @@ def record_of(task: Task) -> dict[str, Any] | None:
 
 def _kind_of(task: Task) -> OwnKind:
     return next(kind for kind, strategy in _KINDS.items() if type(task) is strategy)
-
-
-@cache
-def _adapter(strategy: type[Task]) -> TypeAdapter[Task]:
-    return TypeAdapter(strategy)
 
 
 def files_of(options: OwnTask) -> dict[str, Path]:
@@ -132,8 +128,10 @@ def own_task(options: OwnTask) -> Task:
     free = [column for column in columns if column not in choices]
     label = _label_column(options, free, rows)
     for split in ("dev", "test"):  # of the hub: a hidden one has null or -1 in every row
-        is_on_hub = split in splits and not getattr(options, split)
-        if is_on_hub and all(_is_hidden(value) for _, value in _values(label, splits[split])):
+        if split not in splits or getattr(options, split):
+            continue
+        gold = [value for _, value in _values(label, splits[split])]
+        if all(is_missing(value) or number_of(value) == -1 for value in gold):
             log(f"own task {options.train}: its {split} split has no labels and is left out")
             del splits[split], paths[split]
     placed = [*chain.from_iterable(splits.values())]
@@ -236,10 +234,6 @@ def _read(options: OwnTask, path: Path) -> Placed:
     for note in notes:
         log(f"{path}: {note}")
     return [(f"{path} row {number}", row) for number, row in rows]
-
-
-def _is_hidden(value: Any) -> bool:
-    return is_missing(value) or number_of(value) == -1
 
 
 def _values(column: str, rows: Placed) -> Values:

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
 
 from benchmarks.tasks.own import own_task
 from benchmarks.tasks.registry import TASKS
@@ -46,6 +48,28 @@ DIALOGUE = {
         {"role": "sys", "text": "나"},
     ],
 }
+
+
+def trained_bpe(text: str, pre_tokenizer: pre_tokenizers.PreTokenizer) -> PreTrainedTokenizerFast:
+    """A tokenizer of which a piece begins with the blank before a word."""
+    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizer
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=330, special_tokens=special, show_progress=False, initial_alphabet=alphabet
+    )
+    backend.train_from_iterator([text] * 2, trainer)
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B [SEP]",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    backend.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, **dict(zip(names, special, strict=True))
+    )
 
 
 def write(path: Path, content: Any) -> Path:

@@ -1,4 +1,4 @@
-"""Multiple choice and several labels a text: reading, learning, scoring."""
+"""Choices, several labels a text, relations: reading, learning, scoring."""
 
 from pathlib import Path
 from typing import Any
@@ -7,19 +7,33 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import f1_score
-from transformers import ElectraConfig, ElectraForMultipleChoice, ElectraModel
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import (
+    BertTokenizer,
+    ElectraConfig,
+    ElectraForMultipleChoice,
+    ElectraModel,
+    PreTrainedTokenizerFast,
+)
 
 from benchmarks.encoder import open_model
 from benchmarks.finetune import Split, TaskFeatures, finetune
 from benchmarks.metrics.labels import exact_match, label_set_macro_f1, label_set_micro_f1
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead, MultiLabelHead
-from benchmarks.tasks.labels import MultiLabelClassification, MultipleChoice
+from benchmarks.tasks.labels import (
+    MARKERS,
+    MultiLabelClassification,
+    MultipleChoice,
+    RelationExample,
+    entity_inputs,
+    repaired,
+)
 from benchmarks.tasks.load import load_data
 from benchmarks.tasks.task import GoldExample
 from benchmarks.training.recipe import HyperParameters
-from tests.benchmarks.conftest import FILLERS, SIZES, TOPICS, build_tokenizer
-from tests.benchmarks.records import own_task_of
+from tests.benchmarks.conftest import FILLERS, SIZES, TOPICS, build_tokenizer, words_of
+from tests.benchmarks.records import RE, own_task_of
 
 COPA = [
     {
@@ -219,3 +233,42 @@ def test_the_loss_is_the_binary_cross_entropy_of_all_labels():
     assert head.loss({"logits": logits}, {"label_sets": sets}).item() == pytest.approx(
         expected.item()
     )
+
+
+WORDS = words_of("[PAD] [UNK] [CLS] [SEP] [MASK] 민 수 는 서울 에 산다 A ##민 ##수 ##는 ##에")
+TEXT = "<subj>민수</subj>는 <obj>서울</obj>에 산다"
+
+
+@pytest.fixture(scope="module")
+def words():
+    vocabulary = {word: number for number, word in enumerate(WORDS)}
+    bert = BertTokenizer(vocab=vocabulary, do_lower_case=False)
+    bert.add_special_tokens({"additional_special_tokens": list(MARKERS)})
+    return bert
+
+
+def test_a_text_may_end_behind_a_marker(words):
+    """The official code reads one character on and stops with an IndexError."""
+    text = "<subj>민수</subj>는 <obj>서울</obj>"
+    (ids,) = entity_inputs([text], words, 32)
+    assert words.convert_ids_to_tokens(ids)[-3:] == ["서울", "</obj>", "[SEP]"]
+
+
+def test_word_starts_of_sentencepiece_are_taken_back():
+    words = ["<unk>", "▁", "▁는", "▁에", "▁민수", "▁서울", "는", "에", *MARKERS]
+    inner = Tokenizer(models.Unigram([(word, -1.0) for word in words], unk_id=0))
+    inner.pre_tokenizer = pre_tokenizers.Metaspace()
+    words = PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="<unk>")
+    text = "<subj>민수</subj>는 <obj>서울</obj>에"
+    cut = words_of("<subj> ▁민수 </subj> ▁는 <obj> ▁서울 </obj> ▁ 에")
+    expected = words_of("<subj> ▁민수 </subj> 는 <obj> ▁서울 </obj> 에")
+    assert repaired(text, cut, words) == expected
+
+
+def test_sentences_become_features(words):
+    texts = (TEXT, "<subj>민수</subj>는 <obj>서울</obj>")  # the second ends in an entity
+    examples = [RelationExample(str(n), ("",), n, text) for n, text in enumerate(texts)]
+    features = RE.featurize(examples, words, 11, train=True)
+    assert [len(ids) for ids in features.input_ids] == [11, 10]
+    assert features.num_truncated == 1
+    assert features.labels["labels"] == [0, 1]

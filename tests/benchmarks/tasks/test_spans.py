@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from benchmarks.tasks.features import (
@@ -30,7 +30,7 @@ from benchmarks.tasks.spans import (
     spans_of_logits,
 )
 from tests.benchmarks.conftest import SPECIAL, build_tokenizer
-from tests.benchmarks.records import KORQUAD_1, MRC, SQUAD_2, SQUAD_2_SPAN
+from tests.benchmarks.records import KORQUAD_1, MRC, SQUAD_2, SQUAD_2_SPAN, trained_bpe
 
 CONTEXT = (
     "The Café Lumière (opened 1932) stands in Seoul; 한강연구소(HRI)와 《바람의 언덕》이 협약을 "
@@ -50,17 +50,7 @@ def word_piece() -> PreTrainedTokenizerFast:
 
 
 def byte_bpe() -> PreTrainedTokenizerFast:
-    backend = Tokenizer(models.BPE())
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=300, special_tokens=SPECIAL, show_progress=False, initial_alphabet=alphabet
-    )
-    backend.train_from_iterator([CONTEXT] * 2, trainer)
-    backend.post_processor = processors.RobertaProcessing(
-        ("[SEP]", 3), ("[CLS]", 2), trim_offsets=True, add_prefix_space=False
-    )
-    return PreTrainedTokenizerFast(tokenizer_object=backend)
+    return trained_bpe(CONTEXT, pre_tokenizers.ByteLevel(add_prefix_space=False))
 
 
 @pytest.fixture(scope="module", params=[word_piece, byte_bpe], ids=lambda f: f.__name__)

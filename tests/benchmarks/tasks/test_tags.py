@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import CanineTokenizer, PreTrainedTokenizerFast
+from tokenizers import pre_tokenizers
+from transformers import CanineTokenizer
 
 from benchmarks.encoder import load_encoder, open_model
 from benchmarks.metrics.tags import NER_LABELS
@@ -12,8 +12,7 @@ from benchmarks.tasks.features import encode_texts
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.task import GoldExample
-from tests.benchmarks.conftest import SPECIAL
-from tests.benchmarks.records import DP, NAVER_NER, NER, own_task_of, write
+from tests.benchmarks.records import DP, NAVER_NER, NER, own_task_of, trained_bpe, write
 
 O = NER_LABELS.index("O")  # noqa: E741
 B_PS, I_PS, B_LC, I_LC = (NER_LABELS.index(name) for name in ("B-PS", "I-PS", "B-LC", "I-LC"))
@@ -140,31 +139,11 @@ def test_entities_do_not_go_on_into_the_next_sentence():
 SENTENCE = "Ann met Bob  in Seoul"
 
 
-def marked(pre_tokenizer) -> PreTrainedTokenizerFast:
-    backend = Tokenizer(models.BPE())
-    backend.pre_tokenizer = pre_tokenizer
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=330, special_tokens=SPECIAL, show_progress=False, initial_alphabet=alphabet
-    )
-    backend.train_from_iterator([SENTENCE] * 2, trainer)
-    backend.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B [SEP]",
-        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
-    )
-    backend.decoder = decoders.ByteLevel()
-    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend, **dict(zip(names, SPECIAL, strict=True))
-    )
-
-
 @pytest.fixture(params=["byte level", "metaspace"])
 def marking(request):
     if request.param == "metaspace":
-        return marked(pre_tokenizers.Metaspace())
-    return marked(pre_tokenizers.ByteLevel(add_prefix_space=False))
+        return trained_bpe(SENTENCE, pre_tokenizers.Metaspace())
+    return trained_bpe(SENTENCE, pre_tokenizers.ByteLevel(add_prefix_space=False))
 
 
 def test_entities_that_are_learnt_right_are_found_whatever_the_pieces_begin_with(marking, tmp_path):
