@@ -46,13 +46,12 @@ class Noise:
 
 @dataclass(frozen=True)
 class Batch:
-    """Sequences of one length. [PAD] stands nowhere but behind the last [SEP]."""
+    """Full sequences of one length; rows of [PAD] alone fill a batch up and count for nothing."""
 
     input_ids: Tensor  # (B, L) int64
     token_type_ids: Tensor  # (B, L) int64, 0 in the first segment, 1 in the second
     noise: Noise
     languages: Tensor  # (B,) int64, number of each sequence's language
-    packed: bool = True  # no sequence has padding; the same for all batches of a run
     mask_fraction: float | None = None  # of this phase of the run; None: the config's
 
     def rows(self, rows: slice) -> "Batch":
@@ -106,9 +105,8 @@ class Masked:
     """A batch with its positions chosen and masked: all that does not depend on weights."""
 
     batch: Batch
-    tokens: Tensor  # (B, L) bool, False at padding
-    maskable: Tensor  # (B, L) bool: real tokens but [CLS], [SEP] and [MASK]
-    # (B, 1, 1 or L, L) bool, True where attended, or documents (B, L) int64; None: everywhere
+    tokens: Tensor  # (B, L) bool, False in rows that fill a batch up
+    # (B, 1, L, L) bool, True where attended, or documents (B, L) int64; None: everywhere
     attention_mask: Tensor | None
     position_ids: Tensor | None  # (B, L) int64; None: 0 ... L - 1
     positions: Tensor  # (B, N) int64
@@ -123,12 +121,12 @@ class Masked:
         return self.batch.token_type_ids, self.attention_mask, self.position_ids
 
 
-UNITS = ("chosen", "tokens", "candidates")  # chosen positions, real tokens, maskable tokens
+UNITS = ("chosen", "tokens")  # chosen positions, real tokens
 
 
 def counts_of(masked: Masked) -> Tensor:
-    """What losses are means over: (3,) fp32, a number for each of `UNITS`."""
-    parts = masked.weights, masked.tokens, masked.maskable
+    """What losses are means over: (2,) fp32, a number for each of `UNITS`."""
+    parts = masked.weights, masked.tokens
     return torch.stack([part.sum(dtype=torch.float32) for part in parts])
 
 
@@ -137,7 +135,7 @@ class Term:
     """One part of the loss: a sum, what it is to be divided by, and its factor."""
 
     total: Tensor  # scalar, fp32, with gradient
-    per: Literal["chosen", "tokens", "candidates"]
+    per: Literal["chosen", "tokens"]
     weight: float
 
     def count(self, counts: Tensor) -> Tensor:

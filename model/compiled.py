@@ -109,7 +109,7 @@ class FastStep:
 
     def _call(self, batches: Sequence[Batch], step: int) -> Result:
         stage = stage_at(self._config, step)
-        shapes = ((batch.input_ids.shape, batch.packed, batch.mask_fraction) for batch in batches)
+        shapes = ((batch.input_ids.shape, batch.mask_fraction) for batch in batches)
         form = (stage, *shapes)
         if form != self._form:
             self._begin(form, batches)

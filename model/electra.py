@@ -40,7 +40,6 @@ from model.masking import (
     document_mask,
     document_positions,
     mask_tokens,
-    masked_limits,
     replace_tokens,
 )
 from model.plan import Stage, discriminator_shape, generator_shape
@@ -105,22 +104,19 @@ class ElectraPretrainer(nn.Module):
         config, special, ids = self.config, self.special, batch.input_ids
         tokens = ids != special.pad
         maskable = tokens & (ids != special.cls) & (ids != special.sep) & (ids != special.mask)
-        # in a full sequence of 512 tokens, too: 77 of the 79 slots, as the original
-        limits = masked_limits(tokens, batch.mask_fraction or config.mask_fraction)
-        num_slots = batch.noise.mask.shape[1]
-        positions, weights = choose_positions(maskable, batch.noise.positions, num_slots, limits)
-        # packed sequences are full, and without a mask attention takes its fastest kernel
-        # a sequence of padding alone, which fills a batch up, attends to itself: else it is nan
-        attended = tokens | ~tokens.any(dim=1, keepdim=True)
-        attention_mask = None if batch.packed else attended[:, None, None, :]
+        # of a sequence of 512 tokens 77 of the 79 slots, as the original (pretrain_helpers.py:173)
+        fraction, num_slots = batch.mask_fraction or config.mask_fraction, batch.noise.mask.shape[1]
+        number = max(1, round(fraction * ids.shape[1]))
+        positions, weights = choose_positions(maskable, batch.noise.positions, num_slots, number)
+        attention_mask = None  # without one attention takes its fastest kernel
         position_ids = None
         if config.attention == "document":
-            blocks = document_blocks(ids, batch.token_type_ids, tokens, special.sep)
+            blocks = document_blocks(ids, batch.token_type_ids, special.sep)
             by_kernel = all(
                 takes_documents(shape, ids.shape[1], ids.device)
                 for shape in (self.shape, self.generator_shape)
             )
-            attention_mask = blocks if by_kernel else document_mask(blocks, tokens)
+            attention_mask = blocks if by_kernel else document_mask(blocks)
             position_ids = document_positions(blocks)
         masked_ids = mask_tokens(
             ids, positions, weights, batch.noise.mask, special.mask, config.mask_token_fraction
@@ -128,7 +124,6 @@ class ElectraPretrainer(nn.Module):
         return Masked(
             batch=batch,
             tokens=tokens,
-            maskable=maskable,
             attention_mask=attention_mask,
             position_ids=position_ids,
             positions=positions,

@@ -280,7 +280,7 @@ def _attend_in_blocks(
 
 
 def local_mask(mask: Tensor | None, places: Tensor, window: int) -> Tensor:
-    """Restricts a mask of L places, (B, 1, 1 or L, L) or None, to `window` // 2 tokens on each
+    """Restricts a mask of L places, (B, 1, L, L) or None, to `window` // 2 tokens on each
     side: (B or 1, 1, L, L), or beyond three windows one of blocks, (B or 1, n, 1, W, 2 W), which
     are slower below. Every token attends to itself: without any key it would be nan."""
     reach, length = window // 2, len(places)
@@ -294,12 +294,9 @@ def local_mask(mask: Tensor | None, places: Tensor, window: int) -> Tensor:
     near = ((queries - keys).abs() <= reach) & (keys >= 0) & (keys < length)
     near = near[None]
     if mask is not None:
-        rows = mask[:, 0]  # (B, 1 or L, L)
-        if rows.shape[1] == 1:
-            rows = rows.expand(-1, num_blocks, -1)
-        else:
-            rows = F.pad(rows, (0, 0, 0, num_blocks * 2 * reach - length))
-        rows = torch.unflatten(rows, 1, (num_blocks, -1))  # (B, n, 1 or W, L)
+        rows = mask[:, 0]  # (B, L, L)
+        rows = F.pad(rows, (0, 0, 0, num_blocks * 2 * reach - length))
+        rows = torch.unflatten(rows, 1, (num_blocks, -1))  # (B, n, W, L)
         columns = keys.clamp(0, length - 1).expand(*rows.shape[:3], -1)
         near = near & rows.gather(-1, columns)
     return (near | (queries == keys)).unsqueeze(2)

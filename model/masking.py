@@ -12,27 +12,18 @@ from torch.nn import functional as F
 from model.devices.xla import insertion_index, put_ids, running_maximum, running_sum
 
 
-def masked_limits(tokens: Tensor, mask_fraction: float) -> Tensor:
-    """How many positions a padded sequence may have masked: (B, L) bool to (B,).
-
-    The fraction of its own tokens, [CLS] and [SEP] included, at least one
-    (pretrain_helpers.py:173-175): else a short sequence would lose most of its text.
-    """
-    return (tokens.sum(dim=1) * mask_fraction).round().clamp(min=1)
-
-
 def choose_positions(
-    maskable: Tensor, uniforms: Tensor, num_slots: int, limits: Tensor
+    maskable: Tensor, uniforms: Tensor, num_slots: int, number: int
 ) -> tuple[Tensor, Tensor]:
-    """Choose min(N, limit) distinct positions among the maskable ones of each sequence, each set of
-    them as likely as any other.
+    """Choose so many distinct positions, at most N = `num_slots`, among the maskable ones of each
+    sequence, each set of them as likely as any other.
 
-    `maskable` is (B, L) bool, `uniforms` (B, L) fp32, N = `num_slots`, `limits` (B,). Returns
-    positions (B, N) int64 and weights (B, N) fp32 in {0, 1}.
+    `maskable` is (B, L) bool, `uniforms` (B, L) fp32. Returns positions (B, N) int64 and weights
+    (B, N) fp32 in {0, 1}.
     """
     # stable: equal draws keep the order of the text, so that no device chooses otherwise
     ordered, order = uniforms.masked_fill(~maskable, 2.0).sort(dim=1, stable=True)
-    first = torch.arange(num_slots, device=limits.device) < limits[:, None]
+    first = torch.arange(num_slots, device=maskable.device) < number
     return order[:, :num_slots], ((ordered < 2.0)[:, :num_slots] & first).float()
 
 
@@ -137,26 +128,22 @@ def replace_tokens(
     return corrupted, (corrupted != input_ids).float()
 
 
-def document_blocks(
-    input_ids: Tensor, token_type_ids: Tensor, tokens: Tensor, sep_id: int
-) -> Tensor:
+def document_blocks(input_ids: Tensor, token_type_ids: Tensor, sep_id: int) -> Tensor:
     """The number of the document that each token belongs to, from 0 on in every row: (B, L) int64.
 
-    Rows are `[CLS] A [SEP] B [SEP]` or `[CLS] A [SEP]`, then padding; A and B are runs of a stream
-    in which each document ends with a [SEP] of its own. The row's own [SEP], the one before the
-    second segment and the last token, end no document and belong with the token before them; [CLS]
-    belongs with the token after it. Padding is a block of its own. `tokens` (B, L) is bool, False
-    at padding.
+    Rows are `[CLS] A [SEP] B [SEP]` or `[CLS] A [SEP]`; A and B are runs of a stream in which each
+    document ends with a [SEP] of its own. The row's own [SEP], the one before the second segment
+    and the last token, end no document and belong with the token before them; [CLS] belongs with
+    the token after it.
     """
-    following = F.pad(tokens[:, 1:], (0, 1))
-    last = tokens & ~following
     second = token_type_ids > 0
-    own = last | (tokens & ~second & F.pad(second[:, 1:], (0, 1)))
-    ends = (input_ids == sep_id) & tokens & ~own
+    own = ~second & F.pad(second[:, 1:], (0, 1))
+    own[:, -1] = True
+    ends = (input_ids == sep_id) & ~own
     # where the row's own [SEP] comes right behind, the document ends with that one
     own_next = F.pad(own[:, 1:], (0, 1))
     ends_before = F.pad(ends[:, :-1], (1, 0))
-    ends = (ends & ~own_next) | (own & ends_before) | last
+    ends = (ends & ~own_next) | (own & ends_before)
     return running_sum(F.pad(ends[:, :-1], (1, 0)), torch.int64)
 
 
@@ -167,10 +154,6 @@ def document_positions(blocks: Tensor) -> Tensor:
     return column - running_maximum(column.masked_fill(inside, 0))
 
 
-def document_mask(blocks: Tensor, tokens: Tensor) -> Tensor:
-    """(B, 1, L, L) bool: tokens attend inside their own block.
-
-    Padding attends to padding: a row of the mask with nothing in it would make its softmax NaN.
-    """
-    same = blocks[:, :, None] == blocks[:, None, :]
-    return (same & (tokens[:, :, None] == tokens[:, None, :]))[:, None]
+def document_mask(blocks: Tensor) -> Tensor:
+    """(B, 1, L, L) bool: tokens attend inside their own block."""
+    return (blocks[:, :, None] == blocks[:, None, :])[:, None]

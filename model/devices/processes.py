@@ -19,11 +19,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.distributed_c10d import Store
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
-from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from electrify.config.pretrain import PretrainConfig
@@ -153,31 +151,18 @@ ALONE = Ranks()
 
 @contextmanager
 def processes(config: PretrainConfig) -> Iterator[Ranks]:
-    """Join the processes of a run that `torchrun` started; without it there is one, alone.
-
-    Where one fails, its error is the one that is shown: the others, whose next exchange with it
-    breaks, only say that they stop too.
-    """
+    """Join the processes of a run that `torchrun` started; without it there is one, alone."""
     if num_ranks() == 1:
         yield ALONE
         return
-    backend = _backend(resolve_device(config.device))
-    store, rank, world_size = next(rendezvous("env://", timeout=_TIMEOUT))
-    dist.init_process_group(
-        backend, store=store, rank=rank, world_size=world_size, timeout=_TIMEOUT
-    )
+    dist.init_process_group(_backend(resolve_device(config.device)), timeout=_TIMEOUT)
     _groups.append(dist.group.WORLD)
     try:
-        yield Ranks(rank, world_size)
+        yield Ranks(dist.get_rank(), dist.get_world_size())
     except Stopped:
         dist.destroy_process_group()
         raise
-    except BaseException:
-        # the group is left as it is: to end it would wait for the others
-        first = _first_failed(store, rank)
-        if first != rank:
-            raise SystemExit(f"process {rank} stops, as process {first} failed") from None
-        raise
+    # where one fails, the group is left as it is: to end it would wait for the others
     dist.destroy_process_group()
 
 
@@ -191,14 +176,6 @@ def _backend(device: torch.device) -> str:
             "one process, without torchrun"
         )
     return "cpu:gloo,cuda:nccl"
-
-
-def _first_failed(store: Store, rank: int) -> int | str:
-    """The process that failed first, this one if none did before."""
-    try:
-        return int(store.compare_set("first failed", "", str(rank)))
-    except RuntimeError:  # the process that holds the store is gone
-        return "another"
 
 
 def wrap(model: nn.Module, config: PretrainConfig, ranks: Ranks, device: torch.device) -> nn.Module:

@@ -1,29 +1,92 @@
 """Continued pretraining: the weights of an earlier model as the start of a run.
 
-Embedding matrices for another vocabulary are made piece by piece.
+They are those of a run's checkpoint, or of folders of `transformers`. Embedding matrices for
+another vocabulary are made piece by piece.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
+from huggingface_hub import snapshot_download
+from tokenizers import models
 from torch import Tensor
 from torch.nn import functional as F
+from transformers import (
+    AutoTokenizer,
+    ElectraForMaskedLM,
+    ElectraForPreTraining,
+    ModernBertForMaskedLM,
+    ModernBertForTokenClassification,
+)
+from transformers.utils import logging as transformers_logging
 
 from electrify.config.load import toml_value
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
-from electrify.stage.plan import output_dir
+from electrify.stage.plan import (
+    NETWORKS,
+    check_initial,
+    initial_checkpoint,
+    output_dir,
+    run_folder,
+)
+from electrify.storage.files import read_json
+from electrify.storage.hub import hub_failure, try_hub
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
-from model.checkpoint import restore_model
+from model.checkpoint import DAMAGES, read_state, read_weights, restore_model, trained_options
 from model.electra import ElectraPretrainer
-from model.plan import EncoderShape, discriminator_shape, generator_shape
-from model.weights.names import renamed, tie, untie
-from model.weights.source import Source, Weights, read_shapes, read_source
+from model.plan import EncoderShape, discriminator_shape, generator_shape, network_shapes
+from model.weights.names import (
+    DETECTOR,
+    GENERATOR,
+    LANGUAGE_MODEL,
+    PREDICTOR,
+    Network,
+    renamed,
+    tie,
+    to_our_names,
+    untie,
+)
+from vocab.segment import is_continuing, surface
 from vocab.shards.files import TokenShards
-from vocab.tokenizer import read_pieces
+from vocab.tokenizer import (
+    CLS,
+    MASK,
+    PAD,
+    SEP,
+    TOKENIZER_FILE,
+    UNK,
+    is_lowercase,
+    is_special,
+    read_pieces,
+    tokenizer_sha256,
+)
+
+Weights = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class InitialWeights:
+    """Weights of each network by itself, under the names of `model.electra`."""
+
+    place: str
+    weights: Weights
+    shape: EncoderShape  # of the main network
+    generator_shape: EncoderShape | None  # None: there is no generator
+    tokenizer_sha256: str | None  # of a run
+    num_pieces: int  # behind them the embedding matrix has rows that are no piece's
+    spell: "Spell | None"  # None: no vocabulary lies beside the weights
+    is_lowercase: bool | None  # its text; None: nothing says so
+
+
+Spell = Callable[[str], list[int]]  # a piece of ours by the ids of its own; none if it cannot
+
 
 # what weights must share; the options that set the main network's sizes have the same names
 _SIZES = (
@@ -104,7 +167,7 @@ class PieceRows:
         return taken if matrix.dim() == 2 else taken[:, 0]
 
 
-def _rows_between(source: Source, config: RunConfig) -> PieceRows:
+def _rows_between(source: InitialWeights, config: RunConfig) -> PieceRows:
     run = output_dir(config)
     shards = TokenShards(run / "shards")
     if source.tokenizer_sha256 == shards.tokenizer_sha256:
@@ -172,7 +235,7 @@ def _differences(theirs: EncoderShape, ours: EncoderShape) -> list[tuple[str, ob
     return [(name, a, b) for name, a, b in pairs if a != b]
 
 
-def _given(source: Source, config: PretrainConfig, uses_generator: bool) -> Weights:
+def _given(source: InitialWeights, config: PretrainConfig, uses_generator: bool) -> Weights:
     """The earlier weights that the new run has a place for, by network."""
     if uses_generator:
         return source.weights
@@ -195,10 +258,12 @@ def _fitted(name: str, given: Tensor, initial: Tensor, rows: PieceRows) -> Tenso
     return given
 
 
-def _warn_of_lost(source: Source, filled: Weights, given: Weights, config: PretrainConfig) -> None:
+def _warn_of_lost(
+    source: InitialWeights, filled: Weights, given: Weights, config: PretrainConfig
+) -> None:
     """Of an earlier generator that shared less than this run's."""
-    made = untie(tie(filled, config), config)
-    lost = [n for n in filled if n in given and not torch.allclose(made[n], filled[n], atol=1e-5)]
+    shared = untie(tie(filled, config), config)
+    lost = [n for n in filled if n in given and not torch.allclose(shared[n], filled[n], atol=1e-5)]
     if lost:
         warn(
             f"{source.place}: the generator has weights of its own, {_parts(lost)}; with "
@@ -208,7 +273,7 @@ def _warn_of_lost(source: Source, filled: Weights, given: Weights, config: Pretr
 
 
 def _report(
-    source: Source,
+    source: InitialWeights,
     rows: PieceRows,
     filled: Weights,
     given: Mapping[str, Tensor],
@@ -238,3 +303,307 @@ def _report(
 def _parts(names: Iterable[str]) -> str:
     counts = Counter(name.split(".")[0] for name in names)
     return ", ".join(f"{part} ({count})" for part, count in counts.items())
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+_HUB_FILES = ["*.json", "*.txt", "*.safetensors", "*.bin"]
+
+
+def read_source(config: PretrainConfig) -> InitialWeights:
+    """What `initial_model` and `initial_generator` name; `UserError` if it cannot be read."""
+    place, checkpoint = _place(config)
+    if checkpoint is None:
+        return _from_transformers(place, config.initial_generator)
+    return _from_checkpoint(place, checkpoint)
+
+
+def read_shapes(config: PretrainConfig) -> tuple[EncoderShape, EncoderShape | None]:
+    """Those of `read_source`, without its weights and its vocabulary."""
+    place, checkpoint = _place(config)
+    if checkpoint is not None:
+        with _named_damage(place, checkpoint):
+            return _shapes(read_state(checkpoint)["identity"])
+    main, extra = _folders(place, config.initial_generator)
+    generators = [read_given(folder).shape for folder, network in extra if network is GENERATOR]
+    return read_given(main).shape, generators[-1] if generators else None
+
+
+def _place(config: PretrainConfig) -> tuple[str, Path | None]:
+    """What `initial_model` names, and its checkpoint if it is a run."""
+    check_initial(config)
+    place, generator = config.initial_model, config.initial_generator
+    assert place is not None
+    checkpoint = initial_checkpoint(place)
+    if checkpoint is not None and generator is not None:
+        raise UserError(
+            f"pretrain.initial_generator = {generator!r} beside the run {place!r}, which has a "
+            f"generator of its own: leave it out, or give initial_model = {place}/export/"
+            "discriminator"
+        )
+    return place, checkpoint
+
+
+@contextmanager
+def _named_damage(place: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except DAMAGES as error:
+        raise UserError(
+            f"pretrain.initial_model = {place!r}: {path} is damaged ({error}); name another "
+            "checkpoint folder of that run"
+        ) from None
+
+
+def _shapes(identity: Mapping[str, Any]) -> tuple[EncoderShape, EncoderShape | None]:
+    """Of the networks of a checkpoint."""
+    return network_shapes(trained_options(identity), int(identity["vocab_size"]))
+
+
+def _from_checkpoint(place: str, path: Path) -> InitialWeights:
+    with _named_damage(place, path):
+        state, weights = read_weights(path)
+        identity = state["identity"]
+        config, sha256 = trained_options(identity), str(identity["tokenizer_sha256"])
+        shape, shape_of_generator = _shapes(identity)
+    vocab, spell = run_folder(path) / "vocab", None
+    if (vocab / TOKENIZER_FILE).is_file():
+        if tokenizer_sha256(vocab) != sha256:
+            raise UserError(
+                f"{vocab} is not the vocabulary that {path} was trained with: put that one back"
+            )
+        spell = wordpiece(read_pieces(vocab))
+    return InitialWeights(
+        place,
+        untie(weights, config),
+        shape,
+        shape_of_generator,
+        sha256,
+        shape.vocab_size,
+        spell,
+        is_lowercase(vocab),
+    )
+
+
+def _folders(place: str, generator: str | None) -> tuple[Path, list[tuple[Path, Network]]]:
+    """The folder of the main network, and those of others of an export or beside it."""
+    main = _folder(place, "initial_model")
+    extra: list[tuple[Path, Network]] = []
+    if not (main / "config.json").is_file() and (main / "discriminator").is_dir():
+        # a run's export: all of it
+        networks = (LANGUAGE_MODEL,) if generator else (GENERATOR, LANGUAGE_MODEL)
+        extra = [(main / n.folder, n) for n in networks if (main / n.folder).is_dir()]
+        main = main / "discriminator"
+    if generator is not None:
+        extra.append((_folder(generator, "initial_generator"), GENERATOR))
+    return main, extra
+
+
+def _from_transformers(place: str, generator: str | None) -> InitialWeights:
+    main, extra = _folders(place, generator)
+    given = read_given(main)
+    weights = _read_weights(given, PREDICTOR if given.predicts_tokens else DETECTOR)
+    shape_of_generator = None
+    pieces: Sequence[str] | None = None
+    num_pieces, spell = given.shape.vocab_size, _other_tokenizer(main, given)
+    if spell is None:
+        pieces = read_pieces(main)
+        num_pieces, spell = len(pieces), wordpiece(pieces)
+    if num_pieces > given.shape.vocab_size:
+        raise UserError(
+            f"{main} has {num_pieces} pieces, but vocab_size = {given.shape.vocab_size} in its "
+            "config.json: they are not of one model"
+        )
+    for folder, network in extra:
+        own = read_given(folder)
+        if pieces is None or read_pieces(folder) != pieces:
+            raise UserError(f"{folder} has another vocabulary than {main}: give networks of one")
+        added = _read_weights(own, network)
+        if network is GENERATOR:
+            shape_of_generator = own.shape
+        else:  # the main network again, with its other head
+            added = {n: t for n, t in added.items() if n.startswith(f"{network.head}.")}
+        weights |= added
+    lowercase = is_lowercase(main)
+    return InitialWeights(
+        place, weights, given.shape, shape_of_generator, None, num_pieces, spell, lowercase
+    )
+
+
+_MARK = "\0"  # a letter that stands in no piece: what follows it continues a word
+
+
+def wordpiece(pieces: Sequence[str]) -> Spell:
+    """A piece that is there is itself; another one takes those that WordPiece would cut it into, a
+    special token none."""
+    mark, ids = len(pieces), {piece: index for index, piece in enumerate(pieces)}
+    model = models.WordPiece(ids | {_MARK: mark}, unk_token=_MARK, max_input_chars_per_word=1000)
+
+    def spell(piece: str) -> list[int]:
+        if piece in ids or is_special(piece):
+            return [ids[piece]] if piece in ids else []
+        text = _MARK + surface(piece) if is_continuing(piece) else piece
+        return [token.id for token in model.tokenize(text) if token.id != mark]
+
+    return spell
+
+
+def _other_tokenizer(folder: Path, given: "Given") -> Spell | None:
+    """Of a tokenizer that is not WordPiece (ModernBERT's, mmBERT's); None for WordPiece."""
+    if given.kind != "modernbert" or not (folder / TOKENIZER_FILE).is_file():
+        return None
+    try:
+        kind: Any = AutoTokenizer
+        tokenizer = kind.from_pretrained(folder)
+    except Exception as error:  # transformers and tokenizers have sorts of their own
+        raise UserError(f"{folder}: its tokenizer cannot be read: {error}") from None
+    if type(tokenizer.backend_tokenizer.model).__name__ == "WordPiece":
+        return None
+    ends = tokenizer.bos_token_id, tokenizer.eos_token_id  # mmBERT has them for [CLS] and [SEP]
+    special = {
+        UNK: tokenizer.unk_token_id,
+        PAD: tokenizer.pad_token_id,
+        CLS: ends[0] if tokenizer.cls_token_id is None else tokenizer.cls_token_id,
+        SEP: ends[1] if tokenizer.sep_token_id is None else tokenizer.sep_token_id,
+        MASK: tokenizer.mask_token_id,
+    }
+
+    def spell(piece: str) -> list[int]:
+        if is_special(piece):
+            return [special[piece]] if special.get(piece) is not None else []
+        # a word begins with the space before it
+        text = surface(piece) if is_continuing(piece) else f" {piece}"
+        ids = tokenizer.encode(text, add_special_tokens=False)
+        return [number for number in ids if number != tokenizer.unk_token_id]
+
+    return spell
+
+
+def _folder(name: str, option: str) -> Path:
+    """A folder, or the copy of a model of the Hugging Face hub; `check_initial` has been asked."""
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder
+    try_hub()
+    try:
+        return Path(snapshot_download(name, allow_patterns=_HUB_FILES))
+    except Exception as error:  # network, rights, no such model: the hub's own errors say which
+        raise UserError(
+            f"pretrain.{option} = {name!r} is not a folder, and the hub does not give it: "
+            f"{hub_failure(error)}"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Given:
+    """A folder of `transformers` whose network can be trained on."""
+
+    folder: Path
+    kind: str  # model_type
+    shape: EncoderShape
+    predicts_tokens: bool  # whether it is a masked language model
+
+
+# what the config of a network of `transformers` must say, for it to be trained on here
+_COMMON: Mapping[str, object] = {
+    "hidden_act": "gelu",
+    "type_vocab_size": 2,
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "position_embedding_type": "absolute",
+}
+_MODERN: Mapping[str, object] = {
+    "hidden_activation": "gelu",
+    "classifier_activation": "gelu",
+    "norm_bias": False,
+    "mlp_bias": False,
+    "classifier_bias": False,
+    "decoder_bias": True,
+    "tie_word_embeddings": True,
+}
+# by model_type: the classes that predict tokens, and that detect replaced ones
+_KINDS: Mapping[str, tuple[Any, Any, Mapping[str, object]]] = {
+    "electra": (ElectraForMaskedLM, ElectraForPreTraining, _COMMON),
+    "modernbert": (ModernBertForMaskedLM, ModernBertForTokenClassification, _MODERN),
+}
+
+
+def read_given(folder: Path) -> Given:
+    """What `config.json` says; `UserError` if its model is none that can be trained on here."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise UserError(
+            f"{folder} holds neither a checkpoint of ours nor a config.json of transformers; in "
+            f"an export these are {', '.join(NETWORKS)}"
+        )
+    options = read_json(path)
+    kind = options.get("model_type") if isinstance(options, dict) else None
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise UserError(
+            f"{path}: model_type = {kind!r}; only {', '.join(map(repr, _KINDS))} can be trained on"
+        )
+    predictor, _, wanted = _KINDS[kind]
+    try:
+        config = predictor.config_class.from_pretrained(folder)
+    except Exception as error:  # transformers has sorts of its own for a value of another type
+        raise UserError(f"{path} is no config of {kind}: {error}") from None
+    for name, value in wanted.items():
+        if (there := getattr(config, name, value)) != value:
+            raise UserError(f"{path}: {name} = {there!r}; only {value!r} can be trained on")
+    names = config.architectures or []
+    predicts = any(name.endswith("ForMaskedLM") for name in names)
+    shape = EncoderShape.of(config) if kind == "electra" else _modern_shape(config, path)
+    return Given(folder, kind, shape, predicts)
+
+
+def _modern_shape(config: Any, path: Path) -> EncoderShape:
+    is_local = [kind == "sliding_attention" for kind in config.layer_types]
+    every = [*is_local[1:], False].index(False) + 1
+    is_periodic = is_local == [layer % every > 0 for layer in range(len(is_local))]
+    rope = config.rope_parameters
+    if not is_periodic or any(of["rope_type"] != "default" for of in rope.values()):
+        raise UserError(
+            f"{path}: layer_types or rope_parameters are none that can be trained on: every nth "
+            "layer must be global, and positions of the type default"
+        )
+    return EncoderShape.of(
+        config,
+        embedding_size=config.hidden_size,
+        hidden_dropout_prob=config.mlp_dropout,
+        attention_probs_dropout_prob=config.attention_dropout,
+        layer_norm_eps=config.norm_eps,
+        architecture="modern",
+        global_attn_every_n_layers=every,
+        global_rope_theta=rope["full_attention"]["rope_theta"],
+        local_rope_theta=rope["sliding_attention"]["rope_theta"],
+    )
+
+
+def _read_weights(given: Given, network: Network) -> Weights:
+    """Under our names; a head that is not there is left out."""
+    predictor, detector, _ = _KINDS[given.kind]
+    folder, kind = given.folder, predictor if network.predicts_tokens else detector
+    quiet: Any = transformers_logging  # the log names missing heads in our words; files are small
+    quiet.set_verbosity_error()
+    quiet.disable_progress_bar()
+    try:
+        model, report = kind.from_pretrained(
+            folder, output_loading_info=True, dtype=torch.float32, weights_only=True
+        )
+    except Exception as error:  # safetensors, zip and pickle have sorts of their own
+        raise UserError(f"{folder} cannot be read as {kind.__name__}: {error}") from None
+    missing = set(report["missing_keys"])
+    theirs = {n: t.detach() for n, t in model.state_dict().items() if n not in missing}
+    encoder = f"{kind.base_model_prefix}."
+    if lacking := sorted(name for name in missing if name.startswith(encoder)):
+        raise UserError(
+            f"{folder} is not a whole model: it lacks {len(lacking)} weights of the encoder, the "
+            f"first {lacking[0]}"
+        )
+    if given.kind == "modernbert" and not network.predicts_tokens and model.num_labels != 1:
+        # its head is of another task
+        theirs = {n: t for n, t in theirs.items() if n.startswith(encoder)}
+    try:
+        return to_our_names(theirs, network, given.shape)
+    except ValueError as error:
+        raise UserError(f"{folder}: {error}") from None

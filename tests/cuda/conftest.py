@@ -45,7 +45,7 @@ class Run:
             # from 128 tokens on a compiled step has a kernel for documents
             has_kernel = model.shape.is_modern and model.config.attention == "document"
             length = 136 if has_kernel else 32
-            batch = random_batch(model, rows=8, length=length, seed=number, padded=True).to(place)
+            batch = random_batch(model, rows=8, length=length, seed=number).to(place)
             _, norm = self.step([batch], number)
             self.norms.append(norm.item())
         self.figures = window.read()

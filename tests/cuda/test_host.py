@@ -44,7 +44,7 @@ def test_the_host_waits_for_no_step(name: str, options: dict[str, object], devic
     """In steady state a step is one launch, after copies of its inputs, and allocates nothing."""
     model = random_model(**NETWORKS[name]).to(device)
     step, _ = make_step(model, **options)
-    batch = random_batch(model, rows=8, length=32, seed=99, padded=True)
+    batch = random_batch(model, rows=8, length=32, seed=99)
     for number in range(WARM_UPS + 1):
         step([batch.to(device)], number)
     assert step.is_recorded

@@ -226,30 +226,25 @@ def batch_from(
     config: PretrainConfig,
     ids: torch.Tensor,
     types: torch.Tensor | None = None,
-    packed: bool = True,
     seed: int = 1,
 ) -> Batch:
     """A batch of these ids (B, L), with the draws of a seed; by default of one segment each."""
     noise = Noise.draw(seed, *ids.shape, config.num_masked(ids.shape[1]))
     types = torch.zeros_like(ids) if types is None else types
-    return Batch(ids, types, noise, torch.zeros(len(ids), dtype=torch.int64), packed)
+    return Batch(ids, types, noise, torch.zeros(len(ids), dtype=torch.int64))
 
 
-def random_batch(
-    model: ElectraPretrainer, rows: int = 5, length: int = 20, seed: int = 0, padded: bool = False
-) -> Batch:
-    """`[CLS] A [SEP] B [SEP]` of random tokens, [UNK] among them; padded: of any length."""
+def random_batch(model: ElectraPretrainer, rows: int = 5, length: int = 20, seed: int = 0) -> Batch:
+    """`[CLS] A [SEP] B [SEP]` of random tokens, [UNK] among them."""
     rng = torch.Generator().manual_seed(seed)
     ids = torch.randint(5, VOCAB_SIZE, (rows, length), generator=rng)
     ids[torch.rand(rows, length, generator=rng) < 0.1] = SPECIAL["[UNK]"]
     types = torch.zeros_like(ids)
     for row in range(rows):
-        end = int(torch.randint(6, length + 1, (), generator=rng)) if padded else length
-        middle = int(torch.randint(2, end - 2, (), generator=rng))
-        ids[row, 0], ids[row, middle], ids[row, end - 1] = 2, 3, 3
-        types[row, middle + 1 : end] = 1
-        ids[row, end:] = 0
-    return batch_from(model.config, ids, types, packed=not padded, seed=seed + 1000)
+        middle = int(torch.randint(2, length - 2, (), generator=rng))
+        ids[row, 0], ids[row, middle], ids[row, -1] = 2, 3, 3
+        types[row, middle + 1 :] = 1
+    return batch_from(model.config, ids, types, seed=seed + 1000)
 
 
 def predict(

@@ -31,12 +31,10 @@ def model_of(objective: str, **options: object) -> ElectraPretrainer:
     return random_model(objective=objective, **(OBJECTIVES[objective] | options))
 
 
-def outputs_of(
-    objective: str, padded: bool = False, **options: object
-) -> tuple[ElectraPretrainer, Masked, Outputs]:
+def outputs_of(objective: str, **options: object) -> tuple[ElectraPretrainer, Masked, Outputs]:
     """A random model, a masked batch, and what the model makes of it."""
     model = model_of(objective, **options)
-    masked = model.mask(random_batch(model, padded=padded))
+    masked = model.mask(random_batch(model))
     return model, masked, model(masked)
 
 
@@ -84,24 +82,19 @@ def corrupted_by_hand(masked: Masked, sampled: Tensor) -> tuple[Tensor, Tensor]:
     return corrupted, (corrupted != masked.batch.input_ids).long()
 
 
-def mask_of(batch: Batch) -> Tensor | None:
-    return None if batch.packed else (batch.input_ids != PAD)[:, None, None]
-
-
 def generator_logits(model: ElectraPretrainer, masked: Masked) -> Doubles:
-    types, mask = masked.batch.token_type_ids, mask_of(masked.batch)
-    return doubles(generate(model, masked.masked_ids, types, masked.positions, mask))
+    types = masked.batch.token_type_ids
+    return doubles(generate(model, masked.masked_ids, types, masked.positions))
 
 
 def detection_logits(model: ElectraPretrainer, masked: Masked, ids: Tensor) -> Doubles:
-    return doubles(discriminate(model, ids, masked.batch.token_type_ids, mask_of(masked.batch)))
+    return doubles(discriminate(model, ids, masked.batch.token_type_ids))
 
 
 def prediction_logits(
     model: ElectraPretrainer, masked: Masked, ids: Tensor, positions: Tensor
 ) -> Doubles:
-    types, mask = masked.batch.token_type_ids, mask_of(masked.batch)
-    return doubles(predict(model, ids, types, positions, mask))
+    return doubles(predict(model, ids, masked.batch.token_type_ids, positions))
 
 
 def mlm_by_hand(logits: Doubles, masked: Masked) -> float:

@@ -67,8 +67,8 @@ class Twins:
         assert self.norms[1] == pytest.approx(self.norms[0], rel=max(tolerance, 1e-7))
 
 
-def batch_of(model: ElectraPretrainer, number: int, padded: bool = False, **form: int) -> Batch:
-    return random_batch(model, seed=number, padded=padded, **form)
+def batch_of(model: ElectraPretrainer, number: int, **form: int) -> Batch:
+    return random_batch(model, seed=number, **form)
 
 
 class BrokenRecorder:
@@ -138,7 +138,7 @@ def test_every_objective_is_one_graph_for_all_steps(name: str, compiles):
     numbers = (4, 5, 6, 7) if name == "electra-two-stage" else (1, 2)
     graphs = []
     for number in numbers:
-        twins.run(number, [batch_of(twins.plain, number, padded=True)])
+        twins.run(number, [batch_of(twins.plain, number)])
         graphs.append(counters["stats"]["unique_graphs"])
     assert twins.step.is_compiled
     assert not counters["graph_break"]
@@ -180,7 +180,7 @@ def test_with_several_processes_the_compiled_network_is_cut_where_buckets_of_gra
         update = Update(model, optimizer, bare.config, window, seed=0)
         update = update.compiled() if is_fast else update
         for number in (1, 2):
-            batches = [batch_of(bare, number, padded=True)]
+            batches = [batch_of(bare, number)]
             update.prepare(number)
             update(batches, "joint")
         weights.append(list(bare.parameters()))

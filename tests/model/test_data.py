@@ -38,7 +38,6 @@ def assert_same(batch: Batch, other: Batch) -> None:
     for tensor, expected in zip(batch.tensors(), other.tensors(), strict=True):
         assert tensor.dtype == expected.dtype
         assert torch.equal(tensor.cpu(), expected)
-    assert batch.packed == other.packed
 
 
 def joined(batches: list[Batch]) -> list[torch.Tensor]:

@@ -46,7 +46,7 @@ def chosen_of(positions: Tensor, weights: Tensor) -> list[list[int]]:
 
 def choose(maskable: Tensor, uniforms: Tensor, mask_fraction: float) -> tuple[Tensor, Tensor]:
     number = preset(mask_fraction=mask_fraction).num_masked(maskable.shape[1])
-    return choose_positions(maskable, uniforms, number, torch.full((len(maskable),), number))
+    return choose_positions(maskable, uniforms, number, number)
 
 
 def test_chosen_positions_are_maskable_and_uniform():
@@ -238,7 +238,7 @@ def test_packed_documents_are_computed_as_separate_sequences(options: dict[str, 
 
 def test_blocks_are_the_documents_of_what_the_shards_pack():
     ids, types, documents = packed_documents()
-    blocks = document_blocks(ids, types, ids != PAD, SEP)
+    blocks = document_blocks(ids, types, SEP)
     for found, expected in zip(blocks.tolist(), documents.tolist(), strict=True):
         in_order = list(dict.fromkeys(expected))
         assert found == [in_order.index(document) for document in expected]

@@ -57,7 +57,6 @@ def make_outputs(seed: int, languages: list[int], length: int = 11, slots: int =
     masked = Masked(
         batch=Batch(nothing, nothing, noise, torch.tensor(languages)),
         tokens=tokens,
-        maskable=tokens,
         attention_mask=None,
         position_ids=None,
         positions=torch.zeros(size, slots, dtype=torch.int64),

@@ -17,7 +17,6 @@ from tests.model.formulas import (
     detection_logits,
     doubles,
     generator_logits,
-    mask_of,
     mean_of,
     mlm_by_hand,
     model_of,
@@ -36,11 +35,10 @@ VARIANTS: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_electra(variant: str, padded: bool):
+def test_electra(variant: str):
     """MLM over the chosen positions + 50 x detection over all real tokens (section 2)."""
-    model, masked, out = outputs_of("electra", padded, **VARIANTS[variant])
+    model, masked, out = outputs_of("electra", **VARIANTS[variant])
     assert mean_of(out, "generator") == pytest.approx(
         mlm_by_hand(generator_logits(model, masked), masked), rel=1e-5
     )
@@ -58,10 +56,9 @@ def test_electra(variant: str, padded: bool):
     assert out.loss().item() == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("padded", [False, True])
-def test_electra_15(padded: bool):
+def test_electra_15():
     """The detection loss over the chosen positions only."""
-    model, masked, out = outputs_of("electra-15", padded)
+    model, masked, out = outputs_of("electra-15")
     corrupted, labels = corrupted_by_hand(masked, out.samples.ids)
     logits = detection_logits(model, masked, corrupted)
     chosen = chosen_of(masked)
@@ -72,10 +69,9 @@ def test_electra_15(padded: bool):
     )
 
 
-@pytest.mark.parametrize("padded", [False, True])
-def test_replace_mlm(padded: bool):
+def test_replace_mlm():
     """Tokens are predicted at the chosen positions, where samples stand in place of [MASK]."""
-    model, masked, out = outputs_of("replace-mlm", padded)
+    model, masked, out = outputs_of("replace-mlm")
     corrupted, _ = corrupted_by_hand(masked, out.samples.ids)
     assert not (corrupted == MASK).any()
     logits = prediction_logits(model, masked, corrupted, masked.positions)
@@ -84,21 +80,19 @@ def test_replace_mlm(padded: bool):
     assert out.loss().item() == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("padded", [False, True])
-def test_mlm(padded: bool):
+def test_mlm():
     """BERT: the main network alone, with [MASK] in its input."""
-    model, masked, out = outputs_of("mlm", padded)
+    model, masked, out = outputs_of("mlm")
     assert (masked.masked_ids == MASK).any()
     logits = prediction_logits(model, masked, masked.masked_ids, masked.positions)
     assert list(out.terms) == ["discriminator"]
     assert out.loss().item() == pytest.approx(mlm_by_hand(logits, masked), rel=1e-5)
 
 
-@pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("sharing", ["embeddings", "gdes"])
-def test_all_tokens_mlm(sharing: str, padded: bool):
+def test_all_tokens_mlm(sharing: str):
     """p(x) = D [x = input] + (1 - D) softmax(x) at every real token (section 3.4)."""
-    model, masked, out = outputs_of("all-tokens-mlm", padded, weight_sharing=sharing)
+    model, masked, out = outputs_of("all-tokens-mlm", weight_sharing=sharing)
     originals = masked.batch.input_ids
     corrupted, _ = corrupted_by_hand(masked, out.samples.ids)
     everywhere = torch.arange(originals.shape[1]).expand_as(originals)
@@ -124,16 +118,14 @@ def test_the_copy_gate_has_finite_gradients_where_a_token_cannot_be_copied():
     assert out.loss().item() < 1e4
 
 
-@pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("options", [{}, {"disallow_correct": True}])
-def test_electra_adversarial(options: dict[str, object], padded: bool):
+def test_electra_adversarial(options: dict[str, object]):
     """Appendix F: reward, baseline and what is ascended, sample by sample."""
-    model, masked, out = outputs_of("electra-adversarial", padded, **options)
+    model, masked, out = outputs_of("electra-adversarial", **options)
     corrupted, labels = corrupted_by_hand(masked, out.samples.ids)
     logits = detection_logits(model, masked, corrupted)
     proposals = generator_logits(model, masked)
-    mask = mask_of(masked.batch)
-    states = doubles(model.generator_states(masked.masked_ids, masked.batch.token_type_ids, mask))
+    states = doubles(model.generator_states(masked.masked_ids, masked.batch.token_type_ids))
     weight, bias = doubles(model.baseline.weight)[0], model.baseline.bias.item()
     gain, misses, chosen = 0.0, 0.0, chosen_of(masked)
     for b, n, t in chosen:
@@ -154,7 +146,7 @@ def test_electra_adversarial(options: dict[str, object], padded: bool):
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_figures_carry_no_gradient_and_losses_are_in_single_precision(objective: str):
-    _, _, out = outputs_of(objective, padded=True)
+    _, _, out = outputs_of(objective)
     records = (out.samples, out.corrupted, out.detected, out.predicted)
     values = [v for record in records if record for v in vars(record).values()]
     assert not any(value.requires_grad for value in values if isinstance(value, Tensor))

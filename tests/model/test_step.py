@@ -69,7 +69,7 @@ def cut(batch: Batch, sizes: Sequence[int]) -> list[Batch]:
 def test_micro_batches_have_the_gradient_of_the_whole_batch(objective: str, number: int):
     """Of rows with anything from 6 to 24 tokens, cut into parts of 3, 1 and 4."""
     model = model_of(objective)
-    batch = random_batch(model, rows=8, length=24, padded=True)
+    batch = random_batch(model, rows=8, length=24)
     stage = stage_at(model.config, number)
     weights = {name: p.detach().clone() for name, p in model.named_parameters()}
     model(model.mask(batch), stage).loss().backward()
@@ -97,7 +97,7 @@ class KnownTotal(Ranks):
 def test_the_mean_of_all_processes_gradients_is_the_whole_batch_s(objective: str):
     """Which is what DDP makes of them."""
     model = model_of(objective)
-    batch = random_batch(model, rows=6, length=24, padded=True)
+    batch = random_batch(model, rows=6, length=24)
     model(model.mask(batch)).loss().backward()
     expected = gradients_of(model)
     total = counts_of(model.mask(batch))
@@ -170,7 +170,7 @@ def test_in_bf16_losses_and_samples_are_computed_in_fp32_and_weights_stay_fp32(o
             module.register_forward_hook(lambda _, __, output: products.append(output.dtype))
     number = 9 if objective == "electra-two-stage" else STEP
     with DtypesOf() as dtypes:
-        batch = random_batch(model, padded=True)
+        batch = random_batch(model)
         outputs, norm = train_step(model, optimizer, [batch], number)
     assert set(products) == {torch.bfloat16}  # so it is really on
     expected = {"_softmax"} if objective == "mlm" else {"_softmax", "searchsorted", "cumsum"}

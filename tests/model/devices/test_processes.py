@@ -156,7 +156,6 @@ def test_torchrun_starts_them_and_the_error_of_one_ends_all(tmp_path, fails):
     )
     assert done.returncode == fails, done.stderr
     assert ("ValueError: a shard is gone" in done.stderr) == fails
-    assert ("process 0 stops, as process 1 failed" in done.stderr) == fails
     assert len([*tmp_path.glob(f"{path}.*.json")]) == (0 if fails else 2)
 
 
@@ -250,6 +249,7 @@ def stop_parent(step_file: str) -> None:
 PROGRAM = """
 import sys
 from electrify.system.outcome import status_of
+from model.devices.processes import launch
 from tests.model.devices.test_processes import stop_parent
 
 if __name__ == "__main__":
@@ -283,6 +283,7 @@ def fail_in_second() -> None:
     time.sleep(600)
 
 
+@pytest.mark.filterwarnings("ignore")  # of pipes that torch leaves open
 @pytest.mark.slow
 def test_the_error_of_one_ends_all(capfd):
     with pytest.raises(UserError, match="process 1 of 2 failed"):

@@ -26,7 +26,7 @@ from model.checkpoint import run_identity, save_checkpoint
 from model.data import SequenceData
 from model.electra import ElectraPretrainer
 from model.export import save_networks
-from model.weights import source as initial_source
+from model.weights import initial as initial_source
 from model.weights.initial import load_initial
 from model.weights.names import modern_config, untie
 from tests.model.conftest import (
