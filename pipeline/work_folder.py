@@ -44,7 +44,7 @@ class WorkFolder(Folder):
     @property
     def poll_seconds(self) -> float:
         """Between two looks at how far workers are."""
-        return 0.5 if self.local else 5.0
+        return 1.0 if self.local else 5.0
 
     @contextmanager
     def new_file(self, name: str) -> Iterator[Path]:
