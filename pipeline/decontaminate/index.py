@@ -17,7 +17,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -56,40 +56,25 @@ MAX_ITEMS = 16  # grams of more items say little, and are left out
 BITS_PER_GRAM = 16  # of the bitmap: 6 % of other grams pass it
 
 
-ItemKey = tuple[int, int]  # gram width of the index, and the item's number in it
-
-
-class ItemTable:
+class _ItemTable:
     """Distinct texts by their letters, ready for an index."""
 
     def __init__(self) -> None:
-        # of each kind the items' letters, and the numbers of the tasks of each
-        self._items: dict[str, list[tuple[Letters, list[int]]]] = {kind: [] for kind in WIDTHS}
-        self._keys: dict[bytes, ItemKey] = {}
+        # of each kind the numbers of the tasks by the letters of an item
+        self.items: dict[str, dict[bytes, list[int]]] = {kind: {} for kind in WIDTHS}
 
-    def add(self, text: str, task: int = 0) -> ItemKey | None:
-        """The key of a text of a task; None if it has too few letters, or too few distinct ones."""
+    def add(self, text: str, task: int) -> bool:
+        """Add a text of a task, unless it has too few letters, or too few distinct ones."""
         letters, _ = read_letters(text)
         is_wide = 2 * np.count_nonzero(letters >= _WIDE) >= len(letters)
         kind = "wide" if is_wide else "narrow"
         is_short = len(letters) < ALONE_LETTERS[kind]
         if is_short or len(np.unique(letters)) < MIN_DISTINCT_LETTERS:
-            return None
-        items = self._items[kind]
-        key = self._keys.setdefault(letters.tobytes(), (WIDTHS[kind], len(items)))
-        if key[1] == len(items):
-            items.append((letters, []))
-        tasks = items[key[1]][1]
+            return False
+        tasks = self.items[kind].setdefault(letters.tobytes(), [])
         if task not in tasks:
             tasks.append(task)
-        return key
-
-    def write(self, path: Path) -> None:
-        """Make the folder `path` of arrays, which `load_grams` in match.py maps."""
-        path.mkdir(parents=True, exist_ok=True)
-        for kind, items in self._items.items():
-            for name, array in _arrays(items, WIDTHS[kind]).items():
-                np.save(path / f"{kind}-{name}.npy", array)
+        return True
 
 
 def write_index(texts_dir: Path, path: Path) -> None:
@@ -98,14 +83,17 @@ def write_index(texts_dir: Path, path: Path) -> None:
     Raises `UserError` if there are none, if a row is no such object, and if no text can be searched
     for.
     """
-    table = ItemTable()
+    table = _ItemTable()
     num_texts: Counter[str] = Counter()
     num_short: Counter[str] = Counter()
     for task, text in _texts(texts_dir):
         num_texts[task] += 1
-        num_short[task] += table.add(text, [*num_texts].index(task)) is None
+        num_short[task] += not table.add(text, [*num_texts].index(task))
     _check_lengths(num_texts, num_short)
-    table.write(path)
+    path.mkdir(parents=True, exist_ok=True)
+    for kind, items in table.items.items():
+        for name, array in _arrays(items, WIDTHS[kind]).items():
+            np.save(path / f"{kind}-{name}.npy", array)
     rows = [{"task": t, "texts": n, "too_short": num_short[t]} for t, n in num_texts.items()]
     write_json(path / _STATISTICS, {"tasks": rows})
 
@@ -146,14 +134,14 @@ def _texts(folder: Path) -> Iterator[tuple[str, str]]:
                 yield str(task), str(text)
 
 
-def _arrays(items: Sequence[tuple[Letters, list[int]]], width: int) -> dict[str, NDArray[Any]]:
-    """What `pipeline.decontaminate.match` reads of one kind of items."""
-    letters = np.concatenate([np.empty(0, dtype=np.uint32), *(one for one, _ in items)])
-    lengths = np.array([len(one) for one, _ in items], dtype=np.int64)
+def _arrays(items: Mapping[bytes, list[int]], width: int) -> dict[str, NDArray[Any]]:
+    """What `pipeline.decontaminate.match` reads of one kind of items, by their letters."""
+    letters = np.frombuffer(b"".join(items), dtype=np.uint32)
+    lengths = np.array([len(one) // letters.itemsize for one in items], dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     keys, places, item_of_place = _grams(letters, starts, width)
     distinct, counts = np.unique(keys, return_counts=True)
-    task_starts = np.concatenate([[0], np.cumsum([len(tasks) for _, tasks in items])])
+    task_starts = np.concatenate([[0], np.cumsum([*map(len, items.values())])])
     return {
         "letters": letters,
         "starts": starts,
@@ -162,7 +150,7 @@ def _arrays(items: Sequence[tuple[Letters, list[int]]], width: int) -> dict[str,
         "places": places.astype(np.int32),
         "items": item_of_place.astype(np.int32),
         "num_grams": np.bincount(item_of_place, minlength=len(items)).astype(np.int32),
-        "tasks": np.array([task for _, tasks in items for task in tasks], dtype=np.int32),
+        "tasks": np.array([task for tasks in items.values() for task in tasks], dtype=np.int32),
         "task_starts": task_starts.astype(np.int64),
         "bitmap": make_bitmap(distinct),
     }

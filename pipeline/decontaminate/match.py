@@ -102,15 +102,6 @@ class GramIndex:
     def num_letters(self, item: int) -> int:
         return int(self.starts[item + 1] - self.starts[item])
 
-    def share(self, letters: Letters, copy: Copy) -> float:
-        """The part of an item's letters that its place in the text has in fine grams."""
-        if copy.kind == "sentence":
-            return 1.0
-        width = FINE_WIDTH[self.width]
-        wanted = self.letters[self.starts[copy.item] : self.starts[copy.item + 1]]
-        there = gram_keys(letters[copy.first : copy.last], width)
-        return _covered(np.isin(gram_keys(wanted, width), there), width) / len(wanted)
-
     def _seeds(self, keys: Keys) -> tuple[Ints, Ints, Ints]:
         """(place in the text, place among the items' letters, item) of each gram both have."""
         text_places = in_bitmap(self.bitmap, keys)
