@@ -5,7 +5,6 @@ stands in a file beside the figures.
 """
 
 import importlib
-import json
 import math
 import uuid
 from collections.abc import Callable, Mapping
@@ -14,10 +13,9 @@ from typing import Any, Protocol
 
 from electrify.config.fields import TrackerOptions
 from electrify.stage.folder import write_json
+from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
-
-TRACKER_FILES = ("wandb.json", "trackio.json", "mlflow.json")  # ids of runs
 
 
 class Tracker(Protocol):
@@ -27,37 +25,32 @@ class Tracker(Protocol):
     def close(self) -> None: ...
 
 
-class _WeightsAndBiases:
-    def __init__(self, package: Any, folder: Path, project: str, config: Mapping[str, Any]) -> None:
-        self._run: Any = package.init(
-            project=project,
-            id=_identity(folder / "wandb.json"),
-            resume="allow",
-            dir=str(folder),
-            name=config.get("name"),
-            config=dict(config),
-        )
-        # steps as a figure: W&B's own count only grows, and a resumed run repeats some
-        self._run.define_metric("step")
-        self._run.define_metric("*", step_metric="step")
-
-    def log(self, step: int, figures: Mapping[str, float]) -> None:
-        self._run.log({"step": step, **figures})
-
-    def close(self) -> None:
-        self._run.finish()
-
-
-class _Trackio:
-    """Its runs are found again by their name."""
+class _Run:
+    """A run of W&B or trackio, which have the same functions."""
 
     def __init__(self, package: Any, folder: Path, project: str, config: Mapping[str, Any]) -> None:
-        name = f"{config.get('name')}-{_identity(folder / 'trackio.json')[:6]}"
-        options = {"project": project, "name": name, "resume": "allow", "config": dict(config)}
+        self._is_wandb, name = package.__name__ == "wandb", config.get("name")
+        path = folder / f"{package.__name__}.json"
+        if not path.exists():
+            write_json(path, {"id": uuid.uuid4().hex})
+        identity = str(read_json(path)["id"])
+        options = {"project": project, "resume": "allow", "config": dict(config)}
+        if self._is_wandb:
+            options |= {"id": identity, "dir": str(folder), "name": name}
+        else:  # its runs are found again by their name
+            options["name"] = f"{name}-{identity[:6]}"
         self._run: Any = package.init(**options)
+        if (
+            self._is_wandb
+        ):  # steps as a figure: its own count only grows, a resumed run repeats some
+            self._run.define_metric("step")
+            self._run.define_metric("*", step_metric="step")
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
-        self._run.log(dict(figures), step=step)
+        if self._is_wandb:
+            self._run.log({"step": step, **figures})
+        else:
+            self._run.log(dict(figures), step=step)
 
     def close(self) -> None:
         self._run.finish()
@@ -74,7 +67,7 @@ class _MLflow:
             write_json(path, {"id": run.info.run_id})
             for name, value in config.items():
                 self._client.log_param(run.info.run_id, name, str(value)[:500])
-        self._run = _identity(path)
+        self._run = str(read_json(path)["id"])
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
         for name, value in figures.items():
@@ -84,25 +77,20 @@ class _MLflow:
         self._client.set_terminated(self._run)
 
 
-def _identity(path: Path) -> str:
-    if not path.exists():
-        write_json(path, {"id": uuid.uuid4().hex})
-    return str(json.loads(path.read_text(encoding="utf-8"))["id"])
-
-
-# by key of the config: the package, what it is called, and ours for it
-_KINDS: Mapping[str, tuple[str, str, Callable[..., Tracker]]] = {
-    "wandb_project": ("wandb", "Weights & Biases", _WeightsAndBiases),
-    "trackio_project": ("trackio", "trackio", _Trackio),
-    "mlflow_experiment": ("mlflow", "MLflow", _MLflow),
+# by key of the config: the package, and ours for it
+_KINDS: Mapping[str, tuple[str, Callable[..., Tracker]]] = {
+    "wandb_project": ("wandb", _Run),
+    "trackio_project": ("trackio", _Run),
+    "mlflow_experiment": ("mlflow", _MLflow),
 }
+TRACKER_FILES = tuple(f"{package}.json" for package, _ in _KINDS.values())  # ids of runs
 
 
 def require_trackers(options: TrackerOptions, section: str) -> dict[str, Any]:
     """The packages by key of those that `options`, the config's `section`, ask for; `UserError` if
     one is not installed."""
     packages = {}
-    for key, (package, *_) in _KINDS.items():
+    for key, (package, _) in _KINDS.items():
         if (project := getattr(options, key)) is None:
             continue
         try:
@@ -123,12 +111,12 @@ class Trackers:
         self, folder: Path, options: TrackerOptions, section: str, config: Mapping[str, Any]
     ) -> None:
         self._trackers: dict[str, Tracker] = {}
-        for key, package in require_trackers(options, section).items():
-            _, name, kind = _KINDS[key]
+        for key, module in require_trackers(options, section).items():
+            package, kind = _KINDS[key]
             try:
-                self._trackers[name] = kind(package, folder, getattr(options, key), config)
+                self._trackers[package] = kind(module, folder, getattr(options, key), config)
             except Exception as error:
-                _warn(name, error)
+                _warn(package, error)
 
     def add(self, name: str, tracker: Tracker) -> None:
         self._trackers[name] = tracker

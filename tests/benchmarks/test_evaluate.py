@@ -346,7 +346,7 @@ def test_trackers_get_each_score_and_the_means_in_one_run(make_config, model_fol
         run.define_metric, run.finish = lambda *a, **k: None, lambda: None
         return run
 
-    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init, __name__="wandb"))
     options = {"num_epochs": 1, "random_init_control": True}
     for seeds in ([0], [0, 1]):
         config = make_config(seeds=seeds, wandb_project="korean", **options)
