@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.noise import section as noise
+from benchmarks.noise import effects as noise
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder, has_stages, read_scores, with_distinct_names
 from benchmarks.results.table import add_parts, write_page

@@ -20,10 +20,9 @@ from scipy.special import expit
 
 from benchmarks.analysis.reader import Floats, Reader, open_reader
 from benchmarks.encoder import ModelSource, is_discriminator, is_language_model
+from benchmarks.noise.effects import Effect, write_effects
 from benchmarks.results.predictions import lines_of_result
 from benchmarks.results.results import Result
-from benchmarks.results.table import write_csv
-from benchmarks.statistics.comparison import Tested, corrected_lines
 from benchmarks.statistics.uncertainty import Interval, of_variances, variance_of_mean
 from benchmarks.tasks.labels import Classification
 from benchmarks.tasks.load import TaskData, dir_of, read_splits, rows_digest, split_by_group
@@ -42,26 +41,6 @@ SIDES = ("good", "bad")  # of a pair of templates, in this order
 _LEARNT_FRACTION = 0.5  # of the training rows; errors are counted on the others, too
 _MAX_HELD_OUT = 5000
 _TASKS = read_toml(Path(__file__).with_suffix(".toml"))
-
-
-class Gap(Tested):
-    """The mean of a group less the mean of what it stands against; intervals over words, templates
-    and seeds, or over rows and seeds."""
-
-    measure: str
-    task: str  # of the pretrained networks the language of the templates
-    encoder: str  # "pretrained", "random-init" or "bag-of-words"
-    axis: str
-    group: str
-    against: str
-    num_items: int  # of the group: rows, or pairs of templates
-    num_words: int  # of the group; 0 of rows
-    seeds: int
-    value: float
-    other: float
-    gap: float
-    low: float
-    high: float
 
 
 class Sentence(NamedTuple):
@@ -147,22 +126,21 @@ def write_table(
     source: ModelSource,
     data_dirs: Sequence[Path] = (),
 ) -> None:
-    """fairness.csv, from the predictions in the folder; p is corrected over each encoder."""
-    gaps: dict[str, list[Gap]] = {}
+    """fairness.csv, from the predictions in the folder."""
+    effects: list[Effect] = []
     for task in tasks:
         assert isinstance(task, Classification)
         annotated = _annotations(task, data_dirs)
         own = [result for result in results if result.task == task.name]
         for encoder, records in groupby(own, lambda result: result.role):
             about = {"task": task.name, "encoder": encoder}
-            family = gaps.setdefault(encoder, [])
             runs = [_lines_by_id(folder, result) for result in records]
             if all(line["probabilities"] is not None for run in runs for line in run.values()):
-                family += _row_gaps(task, runs, data[task.name], annotated, about)
-                family += _output_gaps(task, runs, about)
+                effects += _row_gaps(task, runs, data[task.name], annotated, about)
+                effects += _output_gaps(task, runs, about)
     for language in dict.fromkeys(_TASKS[task.name]["language"] for task in tasks):
-        gaps["pretrained"] += _network_gaps(language, source)
-    write_csv(folder / TABLE, [gap for family in gaps.values() for gap in corrected_lines(family)])
+        effects += _network_gaps(language, source)
+    write_effects(folder / TABLE, effects)
 
 
 def _lines_by_id(folder: Path, result: Result) -> dict[str, Line]:
@@ -195,7 +173,7 @@ def _row_gaps(
     data: TaskData,
     annotated: Mapping[str, Mapping[str, str]],
     about: Mapping[str, str],
-) -> Iterator[Gap]:
+) -> Iterator[Effect]:
     """False alarms and misses on rows that name a group against rows that name none, and on rows of
     an annotated label against its other rows."""
     rows = {row.id: row.texts[0] for row in (*data.reported, *data.further[HELD_OUT])}
@@ -225,7 +203,7 @@ def _row_gaps(
 
 def _output_gaps(
     task: Classification, runs: Sequence[Mapping[str, Line]], about: Mapping[str, str]
-) -> Iterator[Gap]:
+) -> Iterator[Effect]:
     """The task's probability of a bad label where only the word of a group changes."""
     bad = [task.labels.index(label) for label in _TASKS[task.name]["unfavourable"]]
     templates = read_templates(_TASKS[task.name]["language"])
@@ -235,7 +213,7 @@ def _output_gaps(
         yield from _axis_gaps("P(bad label)", axis, np.array(values), {**about, "axis": name})
 
 
-def _network_gaps(language: str, source: ModelSource) -> Iterator[Gap]:
+def _network_gaps(language: str, source: ModelSource) -> Iterator[Effect]:
     """The discriminator's P(replaced) of the word and the generator's log P of it."""
     if not is_discriminator(source) and not is_language_model(source):
         return
@@ -272,7 +250,9 @@ def word_log_probabilities(reader: Reader, sentences: Sequence[Sentence]) -> Flo
     return -reader.surprisals([text.ids for text in texts], masks)
 
 
-def _axis_gaps(measure: str, axis: Axis, values: Floats, about: Mapping[str, str]) -> Iterator[Gap]:
+def _axis_gaps(
+    measure: str, axis: Axis, values: Floats, about: Mapping[str, str]
+) -> Iterator[Effect]:
     """Of each group against the others of its axis (of two groups once), from values (seeds,
     sentences): the mean of both sides of a pair, and the bad side less the good one."""
     group_of = np.array([group for group, _ in axis.words])
@@ -291,7 +271,7 @@ def _axis_gaps(measure: str, axis: Axis, values: Floats, about: Mapping[str, str
 
 def _gap(
     first: Floats, second: Floats, names: Mapping[str, Any], num_items: int, num_words: int = 0
-) -> Gap:
+) -> Effect:
     """The gap of two tables (seeds, words or rows, templates), before the correction.
 
     The variance is the sum of those over the words or rows of either side, over seeds and, of
@@ -304,15 +284,15 @@ def _gap(
         axes = [(1, 2), (0, 1)] if num_words else [(1, 2)]
         variances += [variance_of_mean(first.mean(axis=a) - second.mean(axis=a)) for a in axes]
         mean = of_variances(value, variances, "words, templates, seeds")
-    return Gap(
+    return Effect(
         **names,
-        p_corrected=mean.p,
-        num_items=num_items,
-        num_words=num_words,
+        items=num_items,
+        words=num_words,
         seeds=len(first),
         value=float(first.mean()),
         other=float(second.mean()),
-        gap=value,
+        difference=value,
         low=mean.low,
         high=mean.high,
+        p_corrected=mean.p,
     )

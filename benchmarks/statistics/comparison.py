@@ -7,9 +7,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TypeVar
-
-from pydantic import BaseModel, ConfigDict
 
 from benchmarks.results.results import BASELINES, differing
 from benchmarks.results.run_folder import RunFolder
@@ -203,26 +200,3 @@ def _corrected(against: Iterable[ComparedScore]) -> tuple[ComparedScore, ...]:
     family = list(against)
     outcomes = corrected([each.comparison for each in family])
     return tuple(replace(a, comparison=c) for a, c in zip(family, outcomes, strict=True))
-
-
-class Tested(BaseModel):
-    """A line of a table, with a p that `corrected_lines` corrects over it (Holm)."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)  # a table may be of an earlier version
-
-    p_corrected: float = 1.0
-
-    @property
-    def is_found(self) -> bool:
-        return self.p_corrected <= ALPHA
-
-
-_Line = TypeVar("_Line", bound=Tested)
-
-
-def corrected_lines(lines: Sequence[_Line]) -> list[_Line]:
-    """The lines, each with its own p so far, as one family; a p that is not known counts as 1."""
-    adjusted = holm([line.p_corrected for line in lines])
-    return [
-        line.model_copy(update={"p_corrected": p}) for line, p in zip(lines, adjusted, strict=True)
-    ]

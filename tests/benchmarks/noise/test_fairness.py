@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from benchmarks.noise import fairness
-from benchmarks.noise.fairness import TABLE, TEMPLATES, Gap, add_rows, read_templates, write_table
+from benchmarks.noise.effects import Effect
+from benchmarks.noise.fairness import TABLE, TEMPLATES, add_rows, read_templates, write_table
 from benchmarks.results.table import read_csv
 from benchmarks.tasks.load import load_data
 from electrify.system.outcome import UserError
@@ -31,7 +32,7 @@ def data_folder(tmp_path_factory):
 
 def gaps_of(
     place: Path, folder: Path, shift: float, alarm: float, network: str = "Other"
-) -> list[Gap]:
+) -> list[Effect]:
     """The table of a model of two seeds: `shift` is added to P(bad) where `GROUP` is named, and a
     comment without fault that names women is called offensive with the chance `alarm`."""
     data = add_rows(HATE_SPEECH, load_data(HATE_SPEECH, folder))
@@ -71,19 +72,19 @@ def gaps_of(
             put_predictions(place, result, lines, "" if split == data.split else split)
     source = SimpleNamespace(config=SimpleNamespace(architectures=[network]), path="none")
     write_table(place, [HATE_SPEECH], {HATE_SPEECH.name: data}, results, source, [folder])
-    return read_csv(place / TABLE, Gap)
+    return read_csv(place / TABLE, Effect)
 
 
-def found(gaps: list[Gap]) -> set[tuple[str, str]]:
-    return {(gap.measure, gap.group) for gap in gaps if gap.is_found}
+def found(gaps: list[Effect]) -> set[tuple[str, str]]:
+    return {(gap.measure, gap.group) for gap in gaps if gap.is_shown}
 
 
 def test_a_constant_for_one_group_is_found_and_nothing_else(tmp_path, data_folder):
     gaps = gaps_of(tmp_path, data_folder, shift=0.2, alarm=0.05)
     assert found(gaps) == {("P(bad label)", GROUP)}
-    (gap,) = (gap for gap in gaps if gap.is_found)
+    (gap,) = (gap for gap in gaps if gap.is_shown)
     assert gap.low < 0.2 < gap.high
-    assert gap.num_items == len(read_templates("ko").pairs)
+    assert gap.items == len(read_templates("ko").pairs)
 
 
 def test_false_alarms_on_rows_that_name_a_group_are_found(tmp_path, data_folder):

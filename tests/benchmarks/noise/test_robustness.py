@@ -9,7 +9,8 @@ from unittest.mock import ANY
 import numpy as np
 import pytest
 
-from benchmarks.noise.robustness import SPLIT, TABLE, Condition, add_rows, write_table
+from benchmarks.noise.effects import Effect
+from benchmarks.noise.robustness import SPLIT, TABLE, add_rows, write_table
 from benchmarks.results.table import read_csv
 from benchmarks.tasks.load import TaskData
 from benchmarks.tasks.task import GoldExample
@@ -58,7 +59,7 @@ def few_resamples(monkeypatch):
     monkeypatch.setattr("benchmarks.statistics.uncertainty.NUM_RESAMPLES", 300)
 
 
-def conditions_of(place: Path, *readers: Reader) -> list[Condition]:
+def conditions_of(place: Path, *readers: Reader) -> list[Effect]:
     """The table of a model that reads so, a reader a seed; of one reader two seeds."""
     data = add_rows(YNAT, TaskData((), rows(NUM), "dev", {}))
     readers = readers * 2 if len(readers) == 1 else readers
@@ -75,32 +76,32 @@ def conditions_of(place: Path, *readers: Reader) -> list[Condition]:
             ]
             put_predictions(place, result, lines, split if split == SPLIT else "")
     write_table(place, [YNAT], {YNAT.name: data}, results, ANY)
-    return read_csv(place / TABLE, Condition)
+    return read_csv(place / TABLE, Effect)
 
 
-def found(conditions: list[Condition]) -> set[str]:
-    return {condition.kind for condition in conditions if condition.is_worse}
+def found(conditions: list[Effect]) -> set[str]:
+    return {c.axis for c in conditions if c.is_shown and c.difference > 0}
 
 
 def test_a_model_that_needs_spaces_is_found(tmp_path):
     conditions = conditions_of(tmp_path, reads_words)
     assert {"spacing-removed", "spacing-added"} <= found(conditions)
-    drops = [c.drop for c in conditions if c.kind == "spacing-removed"]
+    drops = [c.difference for c in conditions if c.axis == "spacing-removed"]
     assert drops == sorted(drops)
     assert drops[-1] == pytest.approx(1.0, abs=0.02)  # without any space no word is read
     for condition in conditions:
-        if condition.kind == "spacing-removed":
-            assert condition.drop_low <= condition.drop <= condition.drop_high
-            assert condition.flips * condition.changed_fraction == pytest.approx(
-                1 - condition.perturbed, abs=0.05
+        if condition.axis == "spacing-removed":
+            assert condition.low <= condition.difference <= condition.high
+            assert condition.flips * condition.items / NUM == pytest.approx(
+                1 - condition.other, abs=0.05
             )
 
 
 def test_a_model_that_does_not_need_them_is_not(tmp_path):
     conditions = conditions_of(tmp_path, reads_letters)
     assert not found(conditions) & {"spacing-removed", "spacing-added", "laughter", "emoji"}
-    spacing = [c for c in conditions if c.kind.startswith("spacing")]
-    assert {(c.drop, c.drop_low, c.drop_high, c.p_corrected) for c in spacing} == {(0, 0, 0, 1)}
+    spacing = [c for c in conditions if c.axis.startswith("spacing")]
+    assert {(c.difference, c.low, c.high, c.p_corrected) for c in spacing} == {(0, 0, 0, 1)}
     assert {c.flips for c in spacing} == {0}
     assert "coda-dropped" in found(conditions)  # it cannot read those, and that is seen
 

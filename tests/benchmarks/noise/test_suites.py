@@ -1,6 +1,7 @@
 """The suites from the command to the page, with a small random ELECTRA; and what its networks say
 of words, beside the same computed row by row."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -66,7 +67,8 @@ def test_both_suites_from_the_command_to_the_page(evaluated, ynat_folder, tmp_pa
     for measure in ("P(bad label)", "P(replaced)", "log P(word)"):
         assert measure in table
     page = text_of(report(read_runs([folder])).read_text(encoding="utf-8"))
-    assert "gaps between groups are shown" in page
+    assert re.search(r"fairness: \d+ of \d+ effects are shown", page)
+    assert re.search(r"robustness: \d+ of \d+ effects are shown", page)
     assert "free of bias" in page
     assert "does not show" in page
 
