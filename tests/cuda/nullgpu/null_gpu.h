@@ -115,6 +115,8 @@ inline cudaError_t sync_stream(cudaStream_t s, const char* what) {
   tick(what);
   return cudaSuccess;
 }
+#define WAIT(stream, what) \
+  if (cudaError_t e = sync_stream(stream, what)) return e
 // Count a kernel, or note it in the graph that its stream records
 inline void note_kernel(cudaStream_t s, const std::string& name) {
   auto it = capturing.find(s);

@@ -43,34 +43,20 @@ API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int d) {
   p->sharedMemPerBlock = 49152;
   p->regsPerBlock = 65536;
   p->warpSize = 32;
-  p->memPitch = 2147483647;
   p->maxThreadsPerBlock = 1024;
   p->maxThreadsDim[0] = p->maxThreadsDim[1] = 1024;
   p->maxThreadsDim[2] = 64;
   p->maxGridSize[0] = 2147483647;
   p->maxGridSize[1] = p->maxGridSize[2] = 65535;
-  p->totalConstMem = 65536;
   p->major = c.sm / 10;
   p->minor = c.sm % 10;
-  p->textureAlignment = 512;
   p->multiProcessorCount = c.sms;
-  p->canMapHostMemory = 1;
-  p->concurrentKernels = 1;
   p->pciBusID = d + 1;
-  p->unifiedAddressing = 1;
-  p->asyncEngineCount = 3;
-  p->memoryBusWidth = 5120;
   p->l2CacheSize = 50 << 20;
   p->maxThreadsPerMultiProcessor = attribute(cudaDevAttrMaxThreadsPerMultiProcessor);
-  p->streamPrioritiesSupported = 1;
   p->sharedMemPerMultiprocessor = shared_sm();
   p->regsPerMultiprocessor = 65536;
-  p->managedMemory = 1;
   p->sharedMemPerBlockOptin = shared_optin();
-  p->maxBlocksPerMultiProcessor = 32;
-  p->reservedSharedMemPerBlock = 1024;
-  p->cooperativeLaunch = 1;
-  p->clusterLaunch = c.sm >= 90;
   return cudaSuccess;
 }
 static int threads_of_multiprocessor() {
@@ -93,12 +79,11 @@ RUNTIME(cudaDeviceGetDefaultMemPool, (cudaMemPool_t* p, int), *p = (cudaMemPool_
 RUNTIME(cudaThreadExchangeStreamCaptureMode, (cudaStreamCaptureMode* m), std::swap(*m, thread_mode))
 
 // --- memory
-static cudaError_t take(void** p, size_t n) {
+API cudaError_t cudaMalloc(void** p, size_t n) {
   LOCK;
-  if (used + n > size_t(card().gb * 1e9)) {
-    *p = nullptr;
-    return fail(cudaErrorMemoryAllocation);
-  }
+  UNSAFE("cudaMalloc");
+  *p = nullptr;
+  if (used + n > size_t(card().gb * 1e9)) return fail(cudaErrorMemoryAllocation);
   void* m =
       mmap(nullptr, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (m == MAP_FAILED) return fail(cudaErrorMemoryAllocation);
@@ -108,29 +93,16 @@ static cudaError_t take(void** p, size_t n) {
   tick("cudaMalloc");
   return cudaSuccess;
 }
-static void give(void* p) {
+API cudaError_t cudaFree(void* p) {
   LOCK;
+  if (p == nullptr) return cudaSuccess;
+  UNSAFE("cudaFree");
   auto it = device_blocks.find((char*)p);
-  if (it == device_blocks.end()) return;
+  if (it == device_blocks.end()) return cudaSuccess;
   munmap(p, it->second);
   used -= it->second;
   device_blocks.erase(it);
   tick("cudaFree");
-}
-API cudaError_t cudaMalloc(void** p, size_t n) {
-  {
-    LOCK;
-    UNSAFE("cudaMalloc");
-  }
-  return take(p, n);
-}
-API cudaError_t cudaFree(void* p) {
-  if (p == nullptr) return cudaSuccess;
-  {
-    LOCK;
-    UNSAFE("cudaFree");
-  }
-  give(p);
   return cudaSuccess;
 }
 RUNTIME(cudaMemGetInfo, (size_t* f, size_t* t), *t = size_t(card().gb * 1e9); *f = *t - used)
@@ -216,15 +188,8 @@ API cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned) {
 API cudaError_t cudaStreamCreate(cudaStream_t* s) { return cudaStreamCreateWithPriority(s, 0, 0); }
 RUNTIME(cudaStreamDestroy, (cudaStream_t))
 RUNTIME(cudaStreamGetPriority, (cudaStream_t, int* p), *p = 0)
-API cudaError_t cudaStreamQuery(cudaStream_t s) {
-  LOCK;
-  if (cudaError_t e = sync_stream(s, "query: stream")) return e;
-  return cudaSuccess;
-}
-API cudaError_t cudaStreamSynchronize(cudaStream_t s) {
-  LOCK;
-  return sync_stream(s, "sync: stream");
-}
+RUNTIME(cudaStreamQuery, (cudaStream_t s), WAIT(s, "query: stream"))
+RUNTIME(cudaStreamSynchronize, (cudaStream_t s), WAIT(s, "sync: stream"))
 API cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
   LOCK;
   auto it = captured_events.find(e);
@@ -302,26 +267,23 @@ API cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t* g) {
   counters["graph copies"] = c->graph->copies;
   return cudaSuccess;
 }
-API cudaError_t cudaStreamIsCapturing(cudaStream_t s, cudaStreamCaptureStatus* st) {
-  LOCK;
+static cudaStreamCaptureStatus status_of(cudaStream_t s) {
   auto it = capturing.find(s);
-  *st = it == capturing.end() ? cudaStreamCaptureStatusNone
-        : it->second->invalid ? cudaStreamCaptureStatusInvalidated
-                              : cudaStreamCaptureStatusActive;
-  return cudaSuccess;
+  if (it == capturing.end()) return cudaStreamCaptureStatusNone;
+  return it->second->invalid ? cudaStreamCaptureStatusInvalidated
+                             : cudaStreamCaptureStatusActive;
 }
-API cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s, cudaStreamCaptureStatus* st,
+RUNTIME(cudaStreamIsCapturing,
+        (cudaStream_t s, cudaStreamCaptureStatus* status), *status = status_of(s))
+API cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s, cudaStreamCaptureStatus* status,
                                          unsigned long long* id, cudaGraph_t* g,
                                          const cudaGraphNode_t** d, const cudaGraphEdgeData** e,
                                          size_t* n) {
   LOCK;
-  auto it = capturing.find(s);
-  bool is = it != capturing.end();
-  *st = !is                   ? cudaStreamCaptureStatusNone
-        : it->second->invalid ? cudaStreamCaptureStatusInvalidated
-                              : cudaStreamCaptureStatusActive;
-  if (id) *id = is ? it->second->id : 0;
-  if (g) *g = is ? (cudaGraph_t)it->second->graph : nullptr;
+  *status = status_of(s);
+  Capture* capture = *status == cudaStreamCaptureStatusNone ? nullptr : capturing[s];
+  if (id) *id = capture ? capture->id : 0;
+  if (g) *g = capture ? (cudaGraph_t)capture->graph : nullptr;
   if (d) *d = nullptr;
   if (e) *e = nullptr;
   if (n) *n = 0;
