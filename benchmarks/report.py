@@ -119,9 +119,7 @@ def _add_sections(
             stages.add_model(page, run)
         with section("Pretraining"):
             stages.add_pretraining(page, run)
-        with section("Vocabulary"):
-            stages.add_vocabulary(page, run)
-        with section("Corpus"):
+        with section("Corpus and vocabulary"):
             stages.add_corpus(page, run)
     with section("Cost, versions and config"):
         stages.add_stages(page, run)

@@ -244,15 +244,14 @@ def _mean(records: Sequence[Result], name: str) -> float | None:
 
 
 def add_score_against_flops(page: Page, runs: Sequence[RunFolder]) -> None:
-    """Each task of which two points or more are known against pretraining FLOPs. The last point of
-    each run has a mark, and a line of those before."""
+    """Each task of which two points or more are known against pretraining FLOPs. A run is a
+    line."""
     own = [score.first for run in runs for score in scores_of(run) if not score.encoder]
     for task, metric in {first.task: first.metric for first in own}.items():
         lines = {run.name: points for run in runs if (points := _task_points(run, task))}
         if sum(map(len, lines.values())) > 1:
-            marks = {"runs": [(*points[-1], run) for run, points in lines.items()]}
             title, label = f"{task} against {_FLOPS_LABEL}", f"{metric}, percent"
-            page.scatter_plot(title, marks, _FLOPS_LABEL, label, log_x=True, lines=lines)
+            page.line_plot(title, lines, _FLOPS_LABEL, label, log_x=True)
 
 
 def _task_points(run: RunFolder, task: str) -> Points:

@@ -24,7 +24,7 @@ Points = list[tuple[float, float]]
 _TABLES = read_toml(Path(__file__).with_name("metrics.toml"))
 _MEANINGS: Mapping[str, str] = _TABLES["meanings"]
 _KEPT = ("documents_in", "documents_kept", "characters_in", "characters_kept")
-_KEPT_HEADERS = ("documents in", "kept", "characters in", "kept", "characters kept, %")
+_WORDS: Mapping[str, str] = _TABLES["vocabulary"]
 
 
 def unfinished_text(run: RunFolder, stage: str) -> str:
@@ -202,37 +202,30 @@ def add_side_by_side(page: Page, runs: Sequence[RunFolder]) -> None:
 
 
 def add_corpus(page: Page, run: RunFolder) -> None:
-    """Documents and characters in and kept by language."""
-    if missing(page, run, "clean", "The corpus"):
-        return
-    sums: dict[str, Counter[str]] = {}
+    """Documents in and kept, and pieces of words, by language."""
+    missing(page, run, "clean", "The corpus")
+    missing(page, run, "vocab", "The vocabulary")
+    rows: dict[str, Counter[str]] = {}
     for source in run.corpus.get("sources", []):
-        of_language = sums.setdefault(source["language"], Counter())
-        of_language.update({key: source.get(key, 0) for key in _KEPT})
-    page.table(
-        ["language", *_KEPT_HEADERS],
-        [
-            (name, *map(of.get, _KEPT), f"{100 * of[_KEPT[3]] / max(1, of[_KEPT[2]]):.1f} %")
-            for name, of in sums.items()
-        ],
+        counts = rows.setdefault(source["language"], Counter())
+        counts.update({key: source.get(key, 0) for key in _KEPT})
+    words = run.vocabulary.get("languages", {})
+    table = [
+        {
+            "language": language,
+            **{key.replace("_", " "): counts.get(key) for key in _KEPT},
+            **{name: words.get(language, {}).get(key) for key, name in _WORDS.items()},
+        }
+        for language in dict.fromkeys((*rows, *words))
+        for counts in [rows.get(language, Counter())]
+    ]
+    page.records(table)
+    size = run.vocabulary.get("vocab_size")
+    page.paragraph(
+        (f"The vocabulary has {size:,} pieces, special tokens included. " if size else "")
+        + "With fewer pieces a word a sequence holds more text. Samples: clean/report.html, "
+        "vocab/report.html."
     )
-    page.paragraph("What was removed and why, by source and with samples: clean/report.html.")
-
-
-def add_vocabulary(page: Page, run: RunFolder) -> None:
-    if missing(page, run, "vocab", "The vocabulary"):
-        return
-    if "vocab_size" in run.vocabulary:
-        size = run.vocabulary["vocab_size"]
-        page.paragraph(f"{size:,} WordPiece pieces, special tokens included.")
-    languages = run.vocabulary.get("languages", {})
-    page.table(
-        ["language", *_TABLES["vocabulary"].values()],
-        [(name, *map(own.get, _TABLES["vocabulary"])) for name, own in languages.items()],
-        "With fewer pieces per word (fertility) a sequence holds more text; [UNK] stands for what "
-        "the vocabulary lacks. Each word weighs as often as it occurs.",
-    )
-    page.paragraph("What the pieces are, with samples: vocab/report.html.")
 
 
 def add_stages(page: Page, run: RunFolder) -> None:

@@ -1,4 +1,4 @@
-"""Line, scatter and forest plots as matplotlib draws them, in SVG; text stays text, so that
+"""Line and forest plots as matplotlib draws them, in SVG; text stays text, so that
 the reader's fonts draw Hangul."""
 
 import re
@@ -37,7 +37,7 @@ _SETTINGS: dict[Any, Any] = {
 _MAX_LABEL_COLUMNS = 26
 _MAX_LEGEND = 4  # series; a legend of more stands beside the axes
 Points = Sequence[tuple[float, float]]
-Point = TypeVar("Point", tuple[float, float], tuple[float, float, float], tuple[float, float, str])
+Point = TypeVar("Point", tuple[float, float], tuple[float, float, float])
 
 # What neither HTML nor UTF-8 can hold: control characters, lone surrogates, noncharacters. And
 # the invisible characters that reorder what stands around them (embeddings, overrides, isolates):
@@ -167,33 +167,6 @@ class Plots:
                     axes.fill_between(xs, lows, highs, color=_color(index), alpha=0.2, linewidth=0)
             _scale(axes, log_x, log_y)
 
-    def scatter_plot(
-        self,
-        title: str,
-        points: Mapping[str, Sequence[tuple[float, float, str]]],
-        x_label: str,
-        y_label: str,
-        log_x: bool = False,
-        lines: Mapping[str, Points] | None = None,
-    ) -> None:
-        """A mark at each (x, y, label) with its label above it, over `lines` such as a trend."""
-        shown = _finite(points, log_x)
-        if not shown:
-            return self.paragraph(f"{title}: nothing to plot.")
-        above: dict[str, Any] = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
-        with self._plot(title, x_label, y_label, legend=shown, height=300.0) as axes:
-            for curve in _finite(lines or {}, log_x).values():
-                axes.plot(*zip(*curve, strict=True), color="grey", linewidth=1)
-            for index, marks in enumerate(shown.values()):
-                xs, ys, _ = zip(*marks, strict=True)
-                marker = MARKERS[index % len(MARKERS)]
-                axes.plot(xs, ys, marker, color=_color(index), label=f"{index}")
-                for x, y, text in marks:
-                    text = shorten(text, _MAX_LABEL_COLUMNS)
-                    axes.annotate(text, (x, y), fontsize=FONT - 1.5, **above)
-            axes.margins(0.12)
-            _scale(axes, log_x, False)
-
     def forest_plot(
         self, title: str, rows: Mapping[str, Mapping[str, tuple[float, float, float]]], x_label: str
     ) -> None:
@@ -229,7 +202,7 @@ def _finite(
         name: [
             point
             for point in points
-            if all(isfinite(number) for number in point if not isinstance(number, str))
+            if all(map(isfinite, point))
             and (point[0] > 0 or not log_x)
             and (point[1] > 0 or not log_y)
         ]

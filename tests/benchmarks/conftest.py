@@ -48,7 +48,7 @@ def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     def empty(page: Page, title: str, *_: object, **__: object) -> None:
         page._add("plot", title=title, svg="", label="")
 
-    for plot in ("line_plot", "scatter_plot", "forest_plot"):
+    for plot in ("line_plot", "forest_plot"):
         monkeypatch.setattr(Page, plot, empty)
 
 

@@ -44,7 +44,6 @@ def full_page(text: str = "말뭉치") -> Page:
     page.line_plot(
         text, {text: points}, text, text, log_x=True, bands={text: [(1, 0, 2), (9, 1, 3)]}
     )
-    page.scatter_plot(text, {text: [(1, 2, text), (3, 4, "나")]}, text, text, True, {text: points})
     with page.fold(text):
         page.paragraph(text)
     page.forest_plot(text, {text: {text: (1, 0, 2)}, "b": {text: (0, -1, math.nan)}}, text)
@@ -141,10 +140,7 @@ def test_odd_curves_and_points_are_drawn(log_y):
         page.line_plot("l", {"s": points}, "x", "y", log_y=log_y)
     page.line_plot("many", {f"s{i}": [(0, i), (1, i)] for i in range(9)}, "x", "y", log_y=log_y)
     assert len(svgs(page)) == 5
-    for marks in ([(1, 5, "a")], [(0, 1, "a"), (2, 2, "")], [(1e15, 3, "a"), (1e22, 3, "b")]):
-        page.scatter_plot("s", {"s": marks}, "x", "y", log_x=log_y)
-    page.scatter_plot("s", {"s": [(0, 1, "a"), (math.nan, 1, "b")]}, "x", "y", log_x=True)
-    assert len(svgs(page)) == 8
+    page.line_plot("none", {"s": [(0, 1), (math.nan, 1)]}, "x", "y", log_x=True)
     assert page.text().count("nothing to plot") == 1
     assert not any("mathdefault" in svg for svg in svgs(page))  # ticks are plain numbers
 
