@@ -15,19 +15,15 @@ from benchmarks.tasks.heads.linear import (
     Head,
     JointHead,
     LinearHead,
-    MultiLabelHead,
-    RegressionHead,
     SpanHead,
     seeded,
 )
 from benchmarks.tasks.labels import (
     OBJECT,
     SUBJECT,
-    Classification,
-    MultiLabelClassification,
     MultipleChoice,
-    Regression,
     RelationExtraction,
+    TextTask,
 )
 from benchmarks.tasks.spans import Spans
 from benchmarks.tasks.tags import Tagging
@@ -44,16 +40,12 @@ def make_head(task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.G
     num_labels = len(task.labels)
     match task:
         case RelationExtraction():
-            pairs = [tokenizer.convert_tokens_to_ids(list(pair)) for pair in (SUBJECT, OBJECT)]
-            return LinearHead(encoder, num_labels, generator, task.pooling, pairs)
+            markers = [tokenizer.convert_tokens_to_ids(list(pair)) for pair in (SUBJECT, OBJECT)]
+            return LinearHead(encoder, num_labels, generator, task.pooling, markers)
         case MultipleChoice():
             return ChoiceHead(encoder, 1, generator, task.pooling)
-        case Classification():
-            return LinearHead(encoder, num_labels, generator, task.pooling)
-        case MultiLabelClassification():
-            return MultiLabelHead(encoder, num_labels, generator, task.pooling)
-        case Regression():
-            return RegressionHead(encoder, 1, generator, task.pooling)
+        case TextTask():
+            return LinearHead(encoder, num_labels or 1, generator, task.pooling)
         case Tagging():
             return LinearHead(encoder, num_labels, generator, "none")
         case DependencyParsing():  # of one size whatever the encoder's

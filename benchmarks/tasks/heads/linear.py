@@ -42,7 +42,10 @@ class Head(nn.Module, ABC):
 
 
 class LinearHead(Head):
-    """Dropout and one linear layer, learnt from `labels`, (B,) or (B, T), by cross-entropy.
+    """Dropout and one linear layer.
+
+    As `transformers`' heads, it learns from `labels`, (B,) or (B, T), by cross-entropy, from
+    `values` (B,) by the squared error, or from `label_sets` (B, labels) by binary cross-entropy.
 
     Pooling says what it reads of the hidden states: "cls", that of the first token, as the paper's
     code; "mean", the mean of all real tokens, as that of [CLS], which pretraining never replaces,
@@ -97,11 +100,18 @@ class LinearHead(Head):
         ]
 
     def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
-        """Cross-entropy, the mean over all labels that are not `IGNORED_LABEL`."""
-        logits = outputs["logits"].float().flatten(0, -2)
-        return F.cross_entropy(logits, batch["labels"].flatten(), ignore_index=IGNORED_LABEL)
+        """The mean over rows, over rows and labels, or over labels that are not `IGNORED_LABEL`."""
+        logits = outputs["logits"].float()
+        if "values" in batch:
+            return F.mse_loss(logits.squeeze(-1), batch["values"])
+        if "label_sets" in batch:
+            return F.binary_cross_entropy_with_logits(logits, batch["label_sets"])
+        labels = batch["labels"].flatten()
+        return F.cross_entropy(logits.flatten(0, -2), labels, ignore_index=IGNORED_LABEL)
 
     def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
+        if "labels" not in batch:
+            return super().counts(batch)
         return (int((batch["labels"] != IGNORED_LABEL).sum()),)
 
 
@@ -109,27 +119,6 @@ def mean_state(states: Tensor, mask: Tensor) -> Tensor:
     """The mean (B, H) of the states (B, T, H) of a mask (B, T); zeros where it has none."""
     weights = mask.unsqueeze(-1).to(states.dtype)
     return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
-
-
-class RegressionHead(LinearHead):
-    """One output on a pooled state, learnt by the mean squared error to `values` (B,)."""
-
-    def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
-        """Mean over the rows."""
-        return F.mse_loss(outputs["logits"].float().squeeze(-1), batch["values"])
-
-    counts = Head.counts
-
-
-class MultiLabelHead(LinearHead):
-    """An output for each label, learnt from `label_sets` (B, labels) by binary cross-entropy."""
-
-    def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
-        """Mean over rows and labels."""
-        logits = outputs["logits"].float()
-        return F.binary_cross_entropy_with_logits(logits, batch["label_sets"])
-
-    counts = Head.counts
 
 
 class ChoiceHead(LinearHead):

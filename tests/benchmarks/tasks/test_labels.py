@@ -20,7 +20,7 @@ from benchmarks.encoder import open_model
 from benchmarks.finetune import Split, TaskFeatures, finetune
 from benchmarks.metrics.labels import exact_match, label_set_macro_f1, label_set_micro_f1
 from benchmarks.tasks.heads import collate, make_head
-from benchmarks.tasks.heads.linear import EncoderWithHead, MultiLabelHead
+from benchmarks.tasks.heads.linear import EncoderWithHead, LinearHead
 from benchmarks.tasks.labels import (
     MARKERS,
     MultiLabelClassification,
@@ -226,7 +226,7 @@ def test_the_loss_is_the_binary_cross_entropy_of_all_labels():
         class config:  # noqa: N801
             hidden_size = 4
 
-    head = MultiLabelHead(Encoder(), 3, torch.Generator().manual_seed(0))
+    head = LinearHead(Encoder(), 3, torch.Generator().manual_seed(0))
     logits, sets = torch.randn(2, 3), torch.tensor([[1.0, 0, 1], [0, 0, 0]])
     p = torch.sigmoid(logits)
     expected = -(sets * p.log() + (1 - sets) * (1 - p).log()).mean()
