@@ -142,7 +142,7 @@ class DialogueStateTracking(Task):
             gates.append([GATES.index(v) if v in GATES else GENERATED for v in slot_state])
             values.append([target(value) for value in slot_state])
         padding, tokenizers = ([one] * len(examples) for one in (tokenizer.pad_token_id, tokenizer))
-        return Features.of_rows(
+        return Features.from_rows(
             input_ids,
             labels={"gates": gates, "values": values, "padding": padding},
             num_truncated=num_truncated,

@@ -29,7 +29,7 @@ def encode_texts(
     if with_spans:
         require_offsets(tokenizer)
     if not texts:
-        return Features.of_rows([], details={"spans": []})
+        return Features.from_rows([], details={"spans": []})
     separator = f" {tokenizer.sep_token or tokenizer.eos_token or ''} "
     pairs = [(row[0], separator.join(row[1:])) if len(row) > 2 else row for row in texts]
     columns = [list(column) for column in zip(*pairs, strict=True)]
@@ -50,7 +50,7 @@ def encode_texts(
     types = encoded["token_type_ids"]
     if len(columns) == 2 and tokenizer.is_fast and not any(map(any, types)):  # as of RoBERTa
         types = [_sides(encoded.sequence_ids(row)) for row in range(len(ids))]
-    return Features.of_rows(ids, types, num_truncated=num_cut, details={"spans": spans})
+    return Features.from_rows(ids, types, num_truncated=num_cut, details={"spans": spans})
 
 
 def require_offsets(tokenizer: Any) -> None:

@@ -425,7 +425,7 @@ class RelationExtraction(Classification):
         """One row a sentence, of one segment; `examples` are `RelationExample`."""
         texts = [example.marked for example in examples]
         rows = entity_inputs(texts, tokenizer, max_length)
-        return Features.of_rows(
+        return Features.from_rows(
             rows,
             labels={"labels": [example.gold for example in examples]},
             num_truncated=num_truncated([texts], rows, tokenizer, max_length),

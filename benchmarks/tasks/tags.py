@@ -141,7 +141,7 @@ class WordTagging(Tagging):
             row[list(first.values())] = [example.tags[word] for word in first]
             labels.append(row)
             num_cut += len(ids) == max_length and len(example.words) - 1 not in first
-        return Features.of_rows(
+        return Features.from_rows(
             encoded["input_ids"],
             encoded["token_type_ids"],
             labels={"labels": labels},

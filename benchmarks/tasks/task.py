@@ -68,13 +68,13 @@ class Features:
     details: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # by row, for `lines`
 
     @classmethod
-    def of_rows(
+    def from_rows(
         cls, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None, **more: Any
     ) -> Self:
         """Features of one row an example; without token types they are all 0."""
         rows = [np.array(row, dtype=np.int32) for row in ids]
-        of_types = [np.array(row, dtype=np.int32) for row in types or map(np.zeros_like, rows)]
-        return cls(rows, of_types, np.arange(len(rows)), **more)
+        token_types = [np.array(row, dtype=np.int32) for row in types or map(np.zeros_like, rows)]
+        return cls(rows, token_types, np.arange(len(rows)), **more)
 
     @property
     def lengths(self) -> Positions:

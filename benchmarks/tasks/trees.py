@@ -133,7 +133,7 @@ class DependencyParsing(Task):
             labels["heads"].append([word.head if has else NO_WORD for word, has in arcs])
             labels["arc_labels"].append(ids)
         ids, types = encoded["input_ids"], encoded["token_type_ids"]
-        return Features.of_rows(
+        return Features.from_rows(
             [_cut(row, max_length) for row in ids],
             [_cut(row, max_length) for row in types],
             labels=labels,
