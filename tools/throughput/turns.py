@@ -17,7 +17,7 @@ _STAGES = {"clean": "clean", "train-vocab": "vocab", "encode": "shards"}
 # keys that commits of all times know: they have never been renamed
 _LATER_STAGES: dict[str, dict[str, object]] = {
     "vocab": {"size": 6000},
-    "encode": {},
+    "encode": {"valid_fraction": 0.05},
     "pretrain": {"size": "small", "num_hidden_layers": 4, "batch_size": 8, "device": "cpu"},
     "evaluate": {
         "seeds": [0],
