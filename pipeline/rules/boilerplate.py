@@ -5,7 +5,9 @@ there take it whole, sentence by sentence.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from pipeline.rules.characters import SENTENCE_BREAK
@@ -29,6 +31,7 @@ _MAX_LINE = 160  # characters; longer lines are prose
 _MAX_PHRASES = 90  # of a row of phrases
 # what frames such a line: marks of lists, headings and arrows
 _FRAME = " \t*#>|·•-–—▶▷►→←↑»«[]<>【】▲△■□◆※:：…"
+_FRAMES = frozenset(_FRAME)
 _BETWEEN = re.compile(r"\s*[|/·,•]\s*")
 
 # what a moderator's tool adds to the end of a text
@@ -91,38 +94,49 @@ def remove_boilerplate(text: str, language: str) -> tuple[str, int]:
     phrases = PHRASES.get(language, EVERYWHERE)
     lower_text = text.lower()
     lines, in_lower = text.split("\n"), lower_text.split("\n")
-    words = []  # of notices, that the text has
+    words: list[str] = []  # of notices, that the text has
     if _ANY_WORD[rules].search(lower_text):
         words = [word for word in _WORDS[rules] if word in lower_text]
-    kept = [
-        line
-        for line, lower in zip(lines, in_lower, strict=True)
-        if not line
-        or len(line) > _MAX_LINE
-        or not (
-            (words and _is_notice(line, lower, words, _COMPILED[rules], phrases))
-            or (lower[:2] in _BEGINNINGS and _is_phrase(line, phrases))
-            or (line[0] in _FRAME and _is_phrase(line, phrases))
+    with_words = _lines_with(words, lower_text, in_lower)
+    removed = {
+        index
+        for index, lower in enumerate(in_lower)
+        if (index in with_words or lower[:2] in _BEGINNINGS or lower[:1] in _FRAMES)
+        and 0 < len(lines[index]) <= _MAX_LINE
+        and (
+            (index in with_words and _is_notice(lines[index], lower, words, rules, phrases))
+            or _is_phrase(lines[index], phrases)
         )
-    ]
-    if len(kept) == len(lines):
+    }
+    if not removed:
         return text, num_notices
-    joined = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip("\n")
-    return joined, num_notices + len(lines) - len(kept)
+    kept = "\n".join([line for index, line in enumerate(lines) if index not in removed])
+    return re.sub(r"\n{3,}", "\n\n", kept).strip("\n"), num_notices + len(removed)
+
+
+def _lines_with(words: Sequence[str], text: str, lines: Sequence[str]) -> set[int]:
+    """The numbers of the lines of the text that hold one of the words."""
+    numbers: set[int] = set()
+    ends = [*accumulate(len(line) + 1 for line in lines)] if words else []
+    for word in words:
+        place = text.find(word)
+        while place >= 0:
+            number = bisect_right(ends, place)
+            numbers.add(number)
+            place = text.find(word, ends[number])
+    return numbers
 
 
 def _is_notice(
     line: str,
     lower: str,
     words: Sequence[str],
-    notices: Sequence[_Notice],
+    language: str,
     phrases: frozenset[str],
 ) -> bool:
     """`words`: those of the notices that the text has."""
     present = [word for word in words if word in lower]
-    if not present:
-        return False
-    possible = [notice for notice in notices if not notice.words.isdisjoint(present)]
+    possible = [one for one in _COMPILED[language] if not one.words.isdisjoint(present)]
     whole = line.strip(_FRAME)
     if any(notice.sentences.fullmatch(whole) for notice in possible):
         return True

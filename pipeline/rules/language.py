@@ -24,8 +24,10 @@ from pipeline.rules.scripts import (
     FIRST_SCRIPT,
     LANGUAGE_OF_SCRIPT,
     MODEL_CODES,
+    NUM_CLASSES,
     SCRIPTS,
     SPACE,
+    classes,
     family_of,
     letter_of,
     line_counts,
@@ -141,6 +143,8 @@ class LanguageShare(NamedTuple):
 # Of a text with nearly all letters in a script of its language's own, lines need no look to say
 # that the fraction is at least this
 PLAIN_FRACTION = 0.8
+_LOOK, _NUM_LOOKS = 1000, 8  # characters of a long text that are looked at, and how often
+_SURE_PERCENT = 95
 
 
 def language_share(text: str, language: str, closely: bool) -> LanguageShare | None:
@@ -159,11 +163,8 @@ def language_share(text: str, language: str, closely: bool) -> LanguageShare | N
         if _has_no_rival(text, language):
             return None
         min_letters, text = MIN_SHORT_LETTERS, text.replace("\n", " ")
-    else:
-        has_own_script = not scripts & _SHARED_SCRIPTS and scripts != _KANA | _HAN
-        is_plain = has_own_script and not closely
-        if is_plain and own_letters(text, scripts) >= 0.9 * num_letters(text):
-            return None
+    elif not closely and _is_plainly_of(text, language):
+        return None
     own, foreign, total, lines = _own_and_foreign(text, language, min_letters)
     if not foreign or foreign < min(MIN_EVIDENCE, total / 2):
         return None
@@ -173,6 +174,23 @@ def language_share(text: str, language: str, closely: bool) -> LanguageShare | N
     fraction = own / (own + foreign)
     detail = f"{fraction:.0%} of {own + foreign:.0f} letters are {language}, the rest {name}"
     return LanguageShare(fraction, detail)
+
+
+def _is_plainly_of(text: str, language: str) -> bool:
+    """Whether a cheap look says that at least `PLAIN_FRACTION` of the text is of the language."""
+    scripts = scripts_of(language)
+    if scripts & _SHARED_SCRIPTS:
+        starts = np.linspace(0, max(0, len(text) - _LOOK), _NUM_LOOKS).astype(int).tolist()
+        is_long = len(text) > _LOOK * _NUM_LOOKS
+        shown = "\n".join([text[at : at + _LOOK] for at in starts]) if is_long else text
+        _, shares = cld2_shares(shown)
+        return sum(share for code, share in shares if code in family_of(language)) >= _SURE_PERCENT
+    if scripts == _KANA | _HAN:
+        return False
+    letters = np.bincount(classes(text), minlength=NUM_CLASSES)[FIRST_SCRIPT:] * _WEIGHTS
+    own = letters[[SCRIPTS.index(name) for name in scripts]].sum()
+    # of a foreign line up to a fifth of the letters may be in the script of the language
+    return bool(own >= 0.85 * letters.sum())
 
 
 def foreign_language(share: LanguageShare, min_fraction: float) -> Drop | None:
