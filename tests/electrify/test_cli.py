@@ -138,52 +138,45 @@ def test_beam_options_go_through_untouched(monkeypatch):
     assert seen == [["--runner=FlinkRunner", "--", "--set"]]
 
 
-def test_every_kind_of_run_is_listed(tmp_path: Path):
+def test_configs_and_every_kind_of_run_are_listed(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     for stage in (
         *("demo/clean", "demo/evaluate-checkpoint-500", "demo/evaluate-checkpoint-1000"),
         *("scored/evaluate-bert", "scored/robustness", "scored/fairness-bert", "begun/clean"),
         *("scored/clean-2025", "scored/onnx-int8"),  # no stages
     ):
-        (tmp_path / stage).mkdir(parents=True)
-        (tmp_path / stage / "manifest.json").touch()
+        Path("out", stage).mkdir(parents=True)
+        Path("out", stage, "manifest.json").touch()
     for name in ("begun/encode.partial", "begun/shards.partial", "page", "page/clean"):
-        (tmp_path / name).mkdir()
-    lines = [line.replace(f"{tmp_path}/", "") for line in list_runs(tmp_path)]
-    assert lines[lines.index("runs") + 1 :] == [
-        "  begun  clean, shards (partial)",
-        "  demo  clean, evaluate-checkpoint-500, evaluate-checkpoint-1000",
-        "  scored  robustness, evaluate-bert, fairness-bert",
-    ]
-
-
-def test_a_broken_config_is_a_line_of_the_list(tmp_path: Path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+        Path("out", name).mkdir()
     Path("configs").mkdir()
     Path("configs/a.toml").write_text("nmae = 1\nsede = 2")
-    lines = list_runs(tmp_path)
+    lines = list_runs(Path("out"))
+    assert lines[lines.index("runs") + 1 :] == [
+        "  out/begun  clean, shards (partial)",
+        "  out/demo  clean, evaluate-checkpoint-500, evaluate-checkpoint-1000",
+        "  out/scored  robustness, evaluate-bert, fairness-bert",
+    ]
     (line,) = (line for line in lines if "configs/a.toml" in line)
     assert "INVALID: configs/a.toml: " in line
     assert "\n" not in line
+    listed = printed(capsys, "ls")
+    assert listed["runs"]["out/begun"] == {"done": ["clean"], "begun": ["shards"]}
+    assert {DEMO, "configs/a.toml"} <= set(listed["configs"])
 
 
-def test_json_says_what_the_lines_say(tmp_path, monkeypatch, capsys):
-    def printed(*words: str) -> dict[str, Any]:
-        assert main([*words, "--json"]) == 0
-        return cast("dict[str, Any]", json.loads(capsys.readouterr().out))
+def printed(capsys, *words: str) -> dict[str, Any]:
+    assert main([*words, "--json"]) == 0
+    return cast("dict[str, Any]", json.loads(capsys.readouterr().out))
 
+
+def test_json_says_what_the_lines_say(capsys):
     override = "output_dir=memory://runs/demo"  # which nobody opens
     config = load_config(DEMO, [override])
-    checked = printed("validate", DEMO, "--set", override)
+    checked = printed(capsys, "validate", DEMO, "--set", override)
     assert checked["config"] == config.model_dump(mode="json")
     assert f"output: {config.output_dir}" in checked["notes"]
-    assert printed("doctor")["is_sound"] is True
-    monkeypatch.chdir(tmp_path)
-    for stage in ("clean", "vocab.partial"):
-        (tmp_path / "out" / "a" / stage).mkdir(parents=True)
-    (tmp_path / "out" / "a" / "clean" / "manifest.json").touch()
-    found = printed("ls")
-    assert found["runs"] == {"out/a": {"done": ["clean"], "begun": ["vocab"]}}
-    assert DEMO in found["configs"]
+    assert printed(capsys, "doctor")["is_sound"] is True
 
 
 def test_every_line_of_validate_can_be_set():
