@@ -2,7 +2,6 @@
 page, a model card, CSV and a terminal."""
 
 import math
-import re
 import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +41,6 @@ from electrify.stage.folder import write_text
 from electrify.system.progress import duration
 
 SCORES = "scores.csv"  # beside the results
-_TRIALS = re.compile(r"trial \d+ of (\d+)")
 
 # columns of a table for readers
 _SCORE = ("task", "metric", "encoder", "score ± sd", "95 % interval", "seeds")
@@ -356,10 +354,7 @@ def protocol_of(result: Result) -> Mapping[str, Any]:
     if result.search:
         for name in SearchOptions.model_fields:
             protocol.pop(name, None)
-        trials = _TRIALS.match(str(result.search.get("best", "")))
-        protocol["trials of the search"] = trials[1] if trials else "not known"
-        # of a full grid, as they were before, the whole
-        protocol["steps of its trials"] = result.search.get("fraction_of_steps", 1.0)
+        protocol["trials of the search"] = result.search.get("num_trials", "not known")
     protocol["selection"] = result.selection
     return protocol | {"fraction of the training rows": result.train_fraction}
 

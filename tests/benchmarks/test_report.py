@@ -333,6 +333,11 @@ def test_what_differs_between_runs_is_named(tmp_path):
     ] == "recipe electra and None" or (
         "num epochs" in cells(shown(tmp_path / "compared"), "klue-ynat | b | a")[3]
     )
+    searched = {"search": {"best": "x", "value": 0.5, "num_held_out": 9, "num_trials": 4}}
+    put_results(second, "".join(json.dumps(row | searched) + "\n" for row in results()))
+    report(read_runs([first, second]), tmp_path / "compared")
+    differs = cells(shown(tmp_path / "compared"), "klue-ynat | b | a")[3]
+    assert differs.startswith("trials of the search 4 and of the recipe")
     # the records of anyone, without a run around them
     alone = tmp_path / "someone"
     alone.mkdir()
