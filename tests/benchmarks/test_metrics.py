@@ -1,0 +1,214 @@
+"""Metrics beside brute force: quirks of the official code, and corrections."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from benchmarks.metrics import labels as metrics
+from benchmarks.metrics import tags as tagging
+from benchmarks.metrics.labels import auprc, auprc_absent_as_half, auprc_without_no_relation
+from benchmarks.metrics.reading import (
+    klue_mrc,
+    mlqa,
+    normalize_mlqa,
+    rouge_w,
+    squad_v2,
+)
+from benchmarks.metrics.structured import (
+    Arcs,
+    joint_goal_acc,
+    las,
+    las_macro_f1,
+    las_macro_f1_without_wrong_head_class,
+    las_micro_f1,
+    pooled_slot_f1,
+    slot_micro_f1,
+    uas_macro_f1,
+    uas_micro_f1,
+)
+from benchmarks.tasks.registry import TASKS
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [metrics.accuracy, metrics.macro_f1, metrics.mcc, metrics.f1, metrics.mean_of_accuracy_and_f1],
+)
+def test_no_rows_are_nan_and_unequal_rows_refused(metric):
+    assert math.isnan(metric([], []))
+    with pytest.raises(ValueError, match=r"\(2,\) and predictions \(1,\)"):
+        metric([0, 1], [0])
+
+
+def test_correlations_without_a_value_are_nan_or_refused():
+    for constant in (0.1, 2.5):  # the mean of 0.1 seven times is not 0.1
+        assert math.isnan(metrics.pearson(np.arange(7.0), [constant] * 7))
+        assert math.isnan(metrics.spearman(np.arange(7.0), [constant] * 7))
+    assert math.isnan(metrics.pearson([1.0, 2.0, 3.0], [1.0, math.nan, 2.0]))
+    assert math.isnan(metrics.spearman([1.0, 2.0, 3.0], [1.0, math.nan, 2.0]))
+    assert math.isnan(metrics.spearman([1.0], [1.0]))
+    with pytest.raises(ValueError, match="needs two rows or more, not 1"):
+        metrics.pearson([1.0], [1.0])
+    with pytest.raises(ValueError, match=r"\(2,\) and predictions \(1,\)"):
+        metrics.pearson([1.0, 2.0], [1.0])
+    infinite = [math.inf, 1.0, 2.0]
+    assert math.isnan(metrics.pearson([1.0, 2.0, 3.0], infinite))
+    assert metrics.spearman([1.0, 2.0, 3.0], infinite) == pytest.approx(-0.5)
+
+
+O = len(tagging.NER_LABELS) - 1  # noqa: E741
+B_PS, I_PS, B_LC, I_LC = range(4)
+
+
+def brute_force_entities(tags, is_lenient):
+    """Every stretch, taken as an entity if its labels and its neighbours make it one."""
+    found = set()
+    for start in range(len(tags)):
+        for end in range(start + 1, len(tags) + 1):
+            kind = tags[start][2:]
+            first = tags[start][0] == "B" or (
+                is_lenient
+                and tags[start][0] == "I"
+                and (start == 0 or tags[start - 1] not in (f"B-{kind}", f"I-{kind}"))
+            )
+            goes_on = all(tag == f"I-{kind}" for tag in tags[start + 1 : end])
+            if first and goes_on and (end == len(tags) or tags[end] != f"I-{kind}"):
+                found.add((kind, start, end))
+    return found
+
+
+def test_entities_are_those_of_brute_force():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        tags = [tagging.NER_LABELS[n] for n in rng.choice([0, 1, 2, 3, O], 12)]
+        assert tagging.entities(tags, is_lenient=True) == brute_force_entities(
+            tags, is_lenient=True
+        )
+        assert tagging.entities(tags) == brute_force_entities(tags, is_lenient=False)
+
+
+def test_macro_f1_of_characters_counts_o_and_absent_labels():
+    gold, predicted = [B_PS, I_PS, O, O], [B_PS, O, O, O]
+    f1_of_o = 2 * 2 / (2 + 3)
+    assert tagging.character_macro_f1(gold, predicted) == pytest.approx((1 + 0 + f1_of_o + 10) / 13)
+    assert math.isnan(tagging.character_macro_f1([], []))
+
+
+def random_relations(num_labels=5, count=80):
+    rng = np.random.default_rng(3)
+    gold = rng.integers(0, num_labels, count)
+    scores = rng.random((count, num_labels)) + 0.5 * np.eye(num_labels)[gold]
+    return gold, scores / scores.sum(axis=1, keepdims=True)
+
+
+def test_a_label_without_gold_rows_makes_the_area_undefined():
+    gold, probabilities = random_relations()
+    rows = gold != 2
+    gold, probabilities = gold[rows], probabilities[rows]
+    assert math.isnan(auprc(gold, probabilities))
+    left = [0, 1, 3, 4]
+    renumbered = np.searchsorted(left, gold)
+    mean_of_left = auprc(renumbered, probabilities[:, left])
+    assert auprc_absent_as_half(gold, probabilities) == pytest.approx((4 * mean_of_left + 0.5) / 5)
+    assert auprc_without_no_relation(gold, probabilities) == pytest.approx(
+        auprc_without_no_relation(renumbered, probabilities[:, left])
+    )
+
+
+def test_one_wrong_head_adds_a_class_of_its_own():
+    gold = Arcs([2, 0, 2, 3, 0], [0, 2, 3, 5, 2])
+    wrong = Arcs([2, 0, 3, 3, 0], [0, 2, 3, 5, 2])
+    assert las_micro_f1(gold, wrong) == las(gold, wrong) == pytest.approx(0.8)
+    # classes 0, 2, 5 are right, 3 is missed, that of wrong heads is never gold
+    assert las_macro_f1(gold, wrong) == pytest.approx(3 / 5)
+    assert las_macro_f1_without_wrong_head_class(gold, wrong) == pytest.approx(3 / 4)
+    # heads as classes: 0 right, 2 once of twice, 3 once beside a false one
+    assert uas_macro_f1(gold, wrong) == pytest.approx((1 + 2 / 3 + 2 / 3) / 3)
+    assert uas_micro_f1(gold, wrong) == pytest.approx(0.8)
+
+
+GOLD = [[], ["a-b-1"], ["a-b-1", "a-c-2", "a-d-3"]]
+
+
+def test_slot_f1_is_officially_a_mean_over_turns():
+    predicted = [[], ["a-b-9"], ["a-b-1", "a-c-2"]]
+    of_last = 2 * 1.0 * (2 / 3) / (1.0 + 2 / 3)
+    assert slot_micro_f1(GOLD, predicted) == pytest.approx((1 + 0 + of_last) / 3)
+    assert pooled_slot_f1(GOLD, predicted) == pytest.approx(2 * 2 / (4 + 3))
+    assert joint_goal_acc(GOLD, predicted) == pytest.approx(1 / 3)
+
+
+def test_extra_predictions_are_ignored_and_nothing_is_nan():
+    assert squad_v2({"q1": ["x"]}, {"q1": "x", "q9": "y"})["exact"] == 1.0
+    assert math.isnan(squad_v2({}, {})["f1"])
+    assert math.isnan(klue_mrc({}, {})["rouge_w"])
+
+
+def questions(rng: random.Random) -> tuple[dict, dict, dict]:
+    words = ["red", "blue", "the", "a", "car"]
+    gold, predictions, odds = {}, {}, {}
+    for number in range(rng.randint(2, 12)):
+        name = f"q{number}"
+        count = 0 if number == 0 else 1 if number == 1 else rng.choice([0, 1, 2])
+        gold[name] = [" ".join(rng.choices(words, k=rng.randint(1, 3))) for _ in range(count)]
+        predictions[name] = " ".join(rng.choices(words, k=rng.randint(0, 2)))
+        odds[name] = rng.choice([-1.0, 0.5, round(rng.gauss(0, 2), 2)])
+    return gold, predictions, odds
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_average_precision_is_that_of_every_threshold_tried(seed):
+    gold, predictions, odds = questions(random.Random(seed))
+    scores = squad_v2(gold, predictions, odds)
+    answerable = [name for name, answers in gold.items() if answers]
+    for metric in ("exact", "f1"):
+        right = {name: squad_v2({name: gold[name]}, predictions)[metric] for name in answerable}
+        area, recall = 0.0, 0.0
+        for threshold in sorted(set(odds.values())):
+            answered = [name for name in gold if odds[name] <= threshold]
+            found = sum(right.get(name, 0.0) for name in answered)
+            area += found / len(answered) * (found / len(answerable) - recall)
+            recall = found / len(answerable)
+        assert scores[f"pr_{metric}_ap"] == pytest.approx(area)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "left"),
+    [  # what mlqa_evaluation_v1.py leaves of them
+        ("en", "The U.S.A., an “Empire”", "usa empire"),
+        ("de", "Der König des Landes—nicht die Königin", "könig landesnicht königin"),
+        ("es", "¿La casa? Unos «el»", "casa"),
+        ("vi", "Những ngôi nhà của tôi", "ngôi nhà tôi"),
+        ("hi", "यह भारत है।", "यह भारत है"),
+        ("ar", "في البيت والكتاب؟", "في بيت و كتاب"),  # also within a word
+        ("zh", "北京（首都）ABC 1990年", "北 京 首 都 abc 1990 年"),
+        ("de", "the House", "the house"),
+    ],
+)
+def test_each_language_of_mlqa_has_its_own_words(language, text, left):
+    assert normalize_mlqa(text, language) == left
+    assert mlqa({"q": [left]}, {"q": text}, language) == {"f1": 1.0, "exact_match": 1.0}
+
+
+def test_a_split_of_mlqa_is_scored_by_the_rules_of_its_language():
+    """Half of the characters of a Chinese answer are half of its words; in English it is one."""
+    task, row = TASKS["mlqa"], {"id": "q", "context": "北京首都", "question": "?"}
+    row["answers"] = {"text": ["北京首都"], "answer_start": [0]}
+    scores = {}
+    for split in ("en", "zh"):
+        (example,) = task.from_rows(split, [(1, row)], "made up")
+        line = {"id": "q", "gold": ["北京首都"], "prediction": "北京", "language": example.language}
+        scores[split] = task.score([line])["f1"]
+    assert scores == {"en": 0.0, "zh": pytest.approx(2 / 3)}
+    assert task.reported_splits == ("en", "ar", "de", "es", "hi", "vi", "zh")
+
+
+def test_of_long_answers_frequent_characters_are_not_looked_for():
+    text = "".join(random.Random(0).choices("가나다라마바사", k=250))
+    prediction = text[40:210]  # a substring of 170 characters
+    assert rouge_w(prediction, text) == 0.0
+    expected = 2 * 170 / (170 + 250)
+    assert rouge_w(prediction, text, autojunk=False) == pytest.approx(expected)
+    # one character less than 200, and it is found
+    assert rouge_w(prediction, text[40:239]) == pytest.approx(2 * 170 / (170 + 199))
