@@ -169,16 +169,17 @@ def read_results(path: Path) -> list[Result]:
 
 
 def current_results(folder: Path) -> list[Result]:
-    """The records that count: of each task, role and part of the training split those with the
-    settings and data of the last record, each seed once.
+    """The records that count: of each task, role and fraction of the training split those with the
+    settings of the last record, each seed once; none of other data than the task's last record.
 
-    Task by task as they first appear, the largest part of a training split first, then by role and
-    seed.
+    Task by task as they first appear, the largest fraction first, then by role and seed.
     """
     results = read_results(folder / RESULTS)
+    tasks, roles = list(dict.fromkeys(r.task for r in results)), ["pretrained", *BASELINES]
+    data = {r.task: (r.task_version, r.data_sha256) for r in results}
+    results = [r for r in results if (r.task_version, r.data_sha256) == data[r.task]]
     latest = {r.scored: r.settings_digest for r in results}
     seeds = {(r.scored, r.seed): r for r in results if r.settings_digest == latest[r.scored]}
-    tasks, roles = list(dict.fromkeys(r.task for r in results)), ["pretrained", *BASELINES]
     return sorted(
         seeds.values(),
         key=lambda r: (tasks.index(r.task), -r.train_fraction, roles.index(r.role), r.seed),

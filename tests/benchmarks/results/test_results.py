@@ -60,6 +60,8 @@ def test_of_a_task_the_settings_of_the_last_record_count(tmp_path):
     append_result(path, result(key="c-0", role="random-init"))
     append_result(path, result(key="d-0", train_fraction=0.1))
     assert [r.key for r in current_results(tmp_path)] == ["a-0", "a-1", "c-0", "d-0"]
+    append_result(path, result(key="e-0", data_sha256={"dev.json": "01"}))
+    assert [r.key for r in current_results(tmp_path)] == ["e-0"]
 
 
 def glue(task, **metrics):
