@@ -50,7 +50,7 @@ from pipeline.dedup.batches import (
 from pipeline.dedup.exact import find_duplicates, find_repeated_lines
 from pipeline.dedup.minhash import CHARACTERS_AT_ONCE
 from pipeline.dedup.near import Join, find_near_duplicates, pack_members, star_edges
-from pipeline.dedup.records import NumShards, first_new_rank, num_shards, unpack_removed
+from pipeline.dedup.records import NumShards, first_new_rank, num_shards
 from pipeline.document import DocumentCleaner
 from pipeline.documents import REMOVED_SCHEMA, ROW_SCHEMA, Row, document_paths, in_chunks
 from pipeline.report.counts import Tally, tally_from_json
@@ -97,21 +97,21 @@ def build(
     answers["near_duplicates"] = (
         answers
         | "different texts" >> beam.CoGroupByKey()
-        | "bands" >> in_pass(_bands)
+        | "bands" >> in_pass(send_bands)
         | "equal bands" >> in_shards(star_edges, work)
         | "components" >> beam.CombineGlobally(Join())  # type: ignore[no-untyped-call]
         | "members by batch" >> beam.FlatMap(pack_members)
         | "members of a batch" >> beam.GroupByKey()
-        | "sketch" >> in_pass(_sketches)
+        | "sketch" >> in_pass(send_sketches)
         | "similar texts" >> in_shards(find_similar, work)
     )
     answers["lines"] = (
         answers
         | "left by batch" >> beam.CoGroupByKey()
-        | "lines" >> in_pass(_lines)
+        | "lines" >> in_pass(send_lines)
         | "equal lines" >> in_shards(find_lines, work)
     )
-    answers | "all answers" >> beam.CoGroupByKey() | "write" >> in_pass(_write)
+    answers | "all answers" >> beam.CoGroupByKey() | "write" >> in_pass(write_batch)
 
 
 _FILE_BATCHES_A_LIST = 64
@@ -207,45 +207,6 @@ def _earlier_rows(file: InputFile, config: CleanConfig) -> Iterator[Row]:
         rank = file.first_rank + item.row
         blank = dict.fromkeys(ROW_SCHEMA.names)
         yield blank | {"rank": rank, "text": item.text, "language": "", "source": ""}
-
-
-Answers = tuple[int, Mapping[str, Iterable[bytes]]]  # of shards, to a batch
-
-
-def _removed(answers: Mapping[str, Iterable[bytes]]) -> Collection[int]:
-    """The ranks of the documents of a batch that are removed for others."""
-    return {
-        rank
-        for name in ("duplicates", "near_duplicates")
-        for rank in unpack_removed(answers.get(name, ()))
-    }
-
-
-def _bands(
-    answers: Answers, config: CleanConfig, work: WorkFolder, shards: NumShards
-) -> Iterable[Any]:
-    if not config.near_dedup.enabled:
-        return ()
-    return send_bands(answers[0], _removed(answers[1]), work, shards)
-
-
-def _sketches(
-    members: tuple[int, Iterable[bytes]], config: CleanConfig, work: WorkFolder, shards: NumShards
-) -> Iterable[Any]:
-    return send_sketches(*members, config, work, shards)
-
-
-def _lines(
-    answers: Answers, config: CleanConfig, work: WorkFolder, shards: NumShards
-) -> Iterable[Any]:
-    if not config.line_dedup.enabled:
-        return ()
-    return send_lines(answers[0], _removed(answers[1]), config, work, shards)
-
-
-def _write(answers: Answers, config: CleanConfig, work: WorkFolder, _: NumShards) -> tuple[()]:
-    write_batch(*answers, config, work)
-    return ()
 
 
 # of one core, all passes: decides whether more processes are worth their start

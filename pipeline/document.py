@@ -14,7 +14,7 @@ from electrify.config.clean import CleanConfig, Source
 from electrify.config.fields import UNDETERMINED, is_language, language_code
 from electrify.system.outcome import UserError
 from pipeline.decontaminate.match import BenchmarkIndex
-from pipeline.dedup.records import shown_rank
+from pipeline.dedup.records import first_new_rank, shown_rank
 from pipeline.documents import Row, note_change
 from pipeline.report.counts import Tally
 from pipeline.rules.boilerplate import remove_boilerplate
@@ -292,8 +292,10 @@ class DocumentCleaner:
         self._tally.add_removed("removed", row, label, num_characters)
 
     def remove_benchmark_texts(self, rows: Sequence[Row], index: BenchmarkIndex) -> None:
-        """Take texts of benchmarks out of the rows that are kept, or mark a row as removed."""
-        rows = [row for row in rows if row["reason"] is None]
+        """Take texts of benchmarks out of the rows that are kept, or mark a row as removed; those
+        of an earlier corpus are left as they are."""
+        first = first_new_rank(self._config.dedup_against)
+        rows = [row for row in rows if row["reason"] is None and row["rank"] >= first]
         results = index.decontaminate([row["text"] for row in rows])
         for row, result in zip(rows, results, strict=True):
             if not result.matches:

@@ -39,7 +39,7 @@ class WorkFolder(Folder):
     """A folder that goes to workers by its address."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return WorkFolder, (self.address,)
+        return _opened, (self.address,)
 
     @property
     def poll_seconds(self) -> float:
@@ -78,6 +78,12 @@ class WorkFolder(Folder):
         ):
             for index in range(file.num_record_batches):
                 yield file.get_batch(index)
+
+
+@cache
+def _opened(address: str) -> WorkFolder:
+    """The folder in a worker: one object a process, so that `load_once` knows it again."""
+    return WorkFolder(address)
 
 
 @contextmanager

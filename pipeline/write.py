@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from electrify.config.clean import CleanConfig
-from pipeline.dedup.batches import HASHED_SCHEMA, rows_name
+from pipeline.dedup.batches import HASHED_SCHEMA, Answers, rows_name
 from pipeline.dedup.exact import remove_repeated_lines, unpack_quotas
-from pipeline.dedup.records import first_new_rank, shown_rank, unpack_removed
+from pipeline.dedup.records import NumShards, first_new_rank, shown_rank, unpack_removed
 from pipeline.documents import DOCUMENT_SCHEMA, REMOVED_SCHEMA, Row, note_change, row_writer
 from pipeline.report.counts import Tally
 from pipeline.rules.pii import mask_pii
@@ -28,14 +28,15 @@ def written_name(batch: int) -> str:
 
 
 def write_batch(
-    batch: int, answers: Mapping[str, Iterable[bytes]], config: CleanConfig, work: WorkFolder
-) -> None:
+    of_batch: Answers, config: CleanConfig, work: WorkFolder, _: NumShards
+) -> tuple[()]:
     """Write `documents-*` and `removed-*` of a batch into the work folder, and then its counts.
 
     The answers are records of "duplicates" and "near_duplicates", and quotas of "lines".
     """
+    batch, answers = of_batch
     if work.exists(written_name(batch)):  # by an earlier attempt
-        return
+        return ()
     drops, quotas, tally = _drops(answers, config), unpack_quotas(answers["lines"]), Tally()
     first, number = first_new_rank(config.dedup_against), f"{batch:010d}.parquet"
     with (
@@ -57,6 +58,7 @@ def write_batch(
         if not writer.num_rows:
             work.remove(f"{name}-{number}")
     work.write(written_name(batch), tally.to_json().encode())
+    return ()
 
 
 def _drops(answers: Mapping[str, Iterable[bytes]], config: CleanConfig) -> dict[int, Drop]:

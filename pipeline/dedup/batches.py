@@ -23,7 +23,7 @@ from pipeline.dedup.near import (
     sketch_size,
     unpack_members,
 )
-from pipeline.dedup.records import NumShards, first_new_rank
+from pipeline.dedup.records import NumShards, first_new_rank, unpack_removed
 from pipeline.documents import ROW_SCHEMA, Row
 from pipeline.sources.input_file import ROW_BITS
 from pipeline.work_folder import Slice, WorkFolder, for_shards
@@ -41,6 +41,7 @@ HASHED_SCHEMA = pa.schema(
 )
 _NO_KEYS: Keys = np.empty(0, np.uint64)
 ToShard = tuple[int, tuple[int, Slice]]  # shard, and of which batch where the array lies
+Answers = tuple[int, Mapping[str, Iterable[bytes]]]  # of shards, to a batch
 Make = Callable[[], Iterable[Mapping[int, bytes]]]
 
 
@@ -117,12 +118,15 @@ def send_texts(batch: int, work: WorkFolder, shards: NumShards) -> Iterator[ToSh
 
 
 def send_bands(
-    batch: int, duplicates: Collection[int], work: WorkFolder, shards: NumShards
-) -> Iterator[ToShard]:
+    answers: Answers, config: CleanConfig, work: WorkFolder, shards: NumShards
+) -> Iterable[ToShard]:
     """The band keys of the documents that are no duplicates."""
+    if not config.near_dedup.enabled:
+        return ()
+    batch = answers[0]
 
     def make() -> Iterator[dict[int, bytes]]:
-        rows = _kept(batch, ("band_keys", "number"), duplicates, work)
+        rows = _kept(batch, ("band_keys", "number"), _removed(answers), work)
         keys, counts = _flat(rows["band_keys"])
         yield pack_bands(keys, counts, rows["number"].to_numpy(), shards.bands)
 
@@ -130,16 +134,13 @@ def send_bands(
 
 
 def send_sketches(
-    batch: int,
-    members: Iterable[bytes],
-    config: CleanConfig,
-    work: WorkFolder,
-    shards: NumShards,
-) -> Iterator[ToShard]:
-    """The shingles of the documents that share a band with others."""
+    members: tuple[int, Iterable[bytes]], config: CleanConfig, work: WorkFolder, shards: NumShards
+) -> Iterable[ToShard]:
+    """The shingles of the documents of a batch that share a band with others."""
+    batch, packed = members
 
     def make() -> Iterator[dict[int, bytes]]:
-        component_of = unpack_members(members)
+        component_of = unpack_members(packed)
         waiting: list[Candidate] = []
         first = 0
         for rows in work.read_rows(rows_name(batch), HASHED_SCHEMA, ["rank", "text"]):
@@ -170,16 +171,15 @@ def _candidates(
 
 
 def send_lines(
-    batch: int,
-    removed: Collection[int],
-    config: CleanConfig,
-    work: WorkFolder,
-    shards: NumShards,
-) -> Iterator[ToShard]:
+    answers: Answers, config: CleanConfig, work: WorkFolder, shards: NumShards
+) -> Iterable[ToShard]:
     """The lines of the documents that no other replaces."""
+    if not config.line_dedup.enabled:
+        return ()
+    batch = answers[0]
 
     def make() -> Iterator[dict[int, bytes]]:
-        rows = _kept(batch, ("line_hashes",), removed, work)
+        rows = _kept(batch, ("line_hashes",), _removed(answers), work)
         lines, counts = _flat(rows["line_hashes"])
         ranks = rows["rank"].to_numpy()
         # 32 bits that tell documents apart
@@ -188,6 +188,12 @@ def send_lines(
         yield pack_lines(lines, numbers, config.line_dedup.max_documents, shards.lines)
 
     return _sent("lines", batch, make, work)
+
+
+def _removed(answers: Answers) -> Collection[int]:
+    """The ranks of the documents of a batch that are removed for others."""
+    names = [name for name in ("duplicates", "near_duplicates") if name in answers[1]]
+    return {rank for name in names for rank in unpack_removed(answers[1][name])}
 
 
 def _sent(kind: str, batch: int, make: Make, work: WorkFolder) -> Iterator[ToShard]:
