@@ -305,8 +305,11 @@ _OF_BATCH = re.compile(r"(rows|written)-(\d{10})(?:\.json)?$")
 def _run(pipeline: beam.Pipeline, batches: Sequence[FileBatch], work: WorkFolder) -> None:
     """Run to the end, and say how far it is by the names of the files in the work folder."""
     megabytes = {of.index: sum(file.num_bytes for file in of.files) / 1e6 for of in batches}
-    # of text: while a big file is being read, the rows that are there tell how far
-    usual = {of.index: sum(file.text_bytes for file in of.files) for of in batches}
+    # while a big file is being read, the batches that are there tell how far; two bytes a character
+    expected = {
+        of.index: sum(file.text_bytes for file in of.files) / (2 * of.batch_characters)
+        for of in batches
+    }
 
     def done(names: Collection[str]) -> float:
         return_freed_memory()  # of what the runner has handed on
@@ -318,7 +321,7 @@ def _run(pipeline: beam.Pipeline, batches: Sequence[FileBatch], work: WorkFolder
         for of in batches:
             num_rows, num_written = nums["rows"][of.index], nums["written"][of.index]
             is_read = of.index in read
-            part = 1.0 if is_read else min(0.9, num_rows * of.batch_characters / usual[of.index])
+            part = 1.0 if is_read else min(0.9, num_rows / max(1.0, expected[of.index]))
             total += _READING * part * megabytes[of.index]
             if is_read and num_rows:
                 total += (1 - _READING) * num_written / num_rows * megabytes[of.index]

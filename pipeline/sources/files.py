@@ -49,7 +49,7 @@ from pipeline.sources.stored import (
 # of output files, so they must not follow worker counts. A batch of documents makes one file: of a
 # packed file, which one worker must read from its start, there are several.
 FILE_BATCH_BYTES = 8_000_000
-BATCH_CHARACTERS = 64_000_000
+BATCH_CHARACTERS = 16_000_000
 # Each batch sends to each shard. Shards follow the size of the corpus; so that the number of
 # elements does, too, and not its square, batches grow where there would be more.
 MAX_FILE_BATCHES = 8192
