@@ -6,7 +6,7 @@ there take it whole, sentence by sentence.
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ BRANDS, EVERYWHERE = _keys(_TABLE["brands"]), _keys(_TABLE["everywhere"])
 PHRASES = {language: EVERYWHERE | _keys(own) for language, own in _TABLE["languages"].items()}
 
 _MAX_LINE = 160  # characters; longer lines are prose
+_MANY_WORDS = 10  # from which on they are looked for together
 _MAX_PHRASES = 90  # of a row of phrases
 # what frames such a line: marks of lists, headings and arrows
 _FRAME = " \t*#>|·•-–—▶▷►→←↑»«[]<>【】▲△■□◆※:：…"
@@ -94,17 +95,23 @@ def remove_boilerplate(text: str, language: str) -> tuple[str, int]:
     phrases = PHRASES.get(language, EVERYWHERE)
     lower_text = text.lower()
     lines, in_lower = text.split("\n"), lower_text.split("\n")
-    words: list[str] = []  # of notices, that the text has
-    if _ANY_WORD[rules].search(lower_text):
-        words = [word for word in _WORDS[rules] if word in lower_text]
-    with_words = _lines_with(words, lower_text, in_lower)
+    words = _WORDS[rules]
+    if len(words) > _MANY_WORDS:
+        found = [*_ANY_WORD[rules].finditer(lower_text)]
+    else:
+        present = (re.escape(word) for word in words if word in lower_text)
+        found = [match for word in present for match in re.finditer(word, lower_text)]
+    with_words: set[int] = set()  # numbers of lines that may be notices
+    if found:
+        ends = [*accumulate(len(line) + 1 for line in in_lower)]
+        with_words = {bisect_right(ends, match.start()) for match in found}
     removed = {
         index
         for index, lower in enumerate(in_lower)
         if (index in with_words or lower[:2] in _BEGINNINGS or lower[:1] in _FRAMES)
         and 0 < len(lines[index]) <= _MAX_LINE
         and (
-            (index in with_words and _is_notice(lines[index], lower, words, rules, phrases))
+            (index in with_words and _is_notice(lines[index], lower, rules, phrases))
             or _is_phrase(lines[index], phrases)
         )
     }
@@ -114,28 +121,8 @@ def remove_boilerplate(text: str, language: str) -> tuple[str, int]:
     return re.sub(r"\n{3,}", "\n\n", kept).strip("\n"), num_notices + len(removed)
 
 
-def _lines_with(words: Sequence[str], text: str, lines: Sequence[str]) -> set[int]:
-    """The numbers of the lines of the text that hold one of the words."""
-    numbers: set[int] = set()
-    ends = [*accumulate(len(line) + 1 for line in lines)] if words else []
-    for word in words:
-        place = text.find(word)
-        while place >= 0:
-            number = bisect_right(ends, place)
-            numbers.add(number)
-            place = text.find(word, ends[number])
-    return numbers
-
-
-def _is_notice(
-    line: str,
-    lower: str,
-    words: Sequence[str],
-    language: str,
-    phrases: frozenset[str],
-) -> bool:
-    """`words`: those of the notices that the text has."""
-    present = [word for word in words if word in lower]
+def _is_notice(line: str, lower: str, language: str, phrases: frozenset[str]) -> bool:
+    present = [word for word in _WORDS[language] if word in lower]
     possible = [one for one in _COMPILED[language] if not one.words.isdisjoint(present)]
     whole = line.strip(_FRAME)
     if any(notice.sentences.fullmatch(whole) for notice in possible):
