@@ -5,6 +5,8 @@ The files are stand-ins of the right names: text, tasks, weights of an earlier r
 
 import bz2
 import gzip
+import json
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +16,8 @@ from benchmarks.tasks.registry import SUITES, TASKS
 from electrify.cli import main
 from electrify.config.load import load_config
 from electrify.config.run import RunConfig
+from electrify.stage.plan import CHECKPOINT_STATE
+from model.checkpoint import FILES
 
 ROOT = Path.cwd()
 GRIDS = "configs/ablations"
@@ -43,6 +47,18 @@ def write_tasks(place: str, names: list[str]) -> None:
                 path.touch()
 
 
+def write_checkpoint(folder: Path, config: RunConfig) -> None:
+    """The sizes of a run with these options; its weights are empty files."""
+    folder.mkdir(parents=True)
+    options = config.pretrain.model_dump(mode="json")
+    identity = {"options": options, "vocab_size": config.vocab.size}
+    hashes = dict.fromkeys(FILES, sha256(b"").hexdigest())
+    for name in FILES:
+        (folder / name).touch()
+    state = {"step": 1, "identity": identity, "sha256": hashes}
+    (folder / CHECKPOINT_STATE).write_text(json.dumps(state))
+
+
 def stand_in(config: RunConfig) -> None:
     """What a config names and this folder does not have."""
     for source in config.clean.sources:
@@ -58,7 +74,7 @@ def stand_in(config: RunConfig) -> None:
         Path(tokenizer).parent.mkdir(parents=True, exist_ok=True)
         Path(tokenizer).symlink_to(ROOT / SHIPPED)
     if (initial := config.pretrain.initial_model) and not Path(initial, "config.json").exists():
-        Path(initial, "discriminator").symlink_to(ROOT / SHIPPED)  # of the same sizes
+        write_checkpoint(Path(initial, "pretrain", "checkpoint-1"), config)
 
 
 @pytest.fixture
