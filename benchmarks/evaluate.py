@@ -50,18 +50,9 @@ from electrify.stage.plan import (
 from electrify.stage.run import run_stage
 from electrify.stage.trackers import Trackers, require_trackers
 from electrify.storage.files import read_json
-from electrify.system.machine import (
-    describe_precision,
-    remember_peak,
-)
+from electrify.system.machine import describe_precision, remember_peak
 from electrify.system.outcome import UserError
-from electrify.system.progress import (
-    StopRequest,
-    duration,
-    log,
-    stop_on_signal,
-    warn,
-)
+from electrify.system.progress import StopRequest, duration, log, stop_on_signal, warn
 
 if TYPE_CHECKING:  # torch takes seconds: it is imported once names, folders and rows are checked
     from benchmarks.encoder import ModelSource
@@ -219,9 +210,9 @@ def fine_tune_all(
         take_model(folder, job, result)
         write_lines(folder, result, lines)
         append_result(folder / RESULTS, result)  # last: what has a record is whole
-        trackers.log(result.seed, _tracked(result))
+        trackers.log(result.seed, _tracked([result]))
         _log_result(result, job.label(source))
-    trackers.log(len(results) + len(missing), _tracked_means(current_results(folder)))
+    trackers.log(len(results) + len(missing), _tracked(current_results(folder), "mean/"))
 
 
 def settings_for(task: Task, options: EvaluateConfig, source: "ModelSource") -> HyperParameters:
@@ -303,19 +294,15 @@ def _log_result(result: Result, label: str) -> None:
         warn(f"{label}: {note}")
 
 
-def _tracked(result: Result) -> dict[str, float]:
-    """By name: klue-nli/accuracy of the encoder, random-init/klue-nli/accuracy of a baseline."""
-    role = "" if result.role == "pretrained" else f"{result.role}/"
-    part = "" if result.train_fraction == 1.0 else f"train-{result.train_fraction:g}/"
-    return {f"{role}{part}{result.task}/{name}": value for name, value in result.metrics.items()}
-
-
-def _tracked_means(results: Sequence[Result]) -> dict[str, float]:
-    """The same over seeds: mean/klue-nli/accuracy."""
+def _tracked(results: Sequence[Result], prefix: str = "") -> dict[str, float]:
+    """The mean over records by name: klue-nli/accuracy of the encoder, random-init/klue-nli/accuracy
+    of a baseline."""
     values: dict[str, list[float]] = {}
     for result in results:
-        for name, value in _tracked(result).items():
-            values.setdefault(f"mean/{name}", []).append(value)
+        role = "" if result.role == "pretrained" else f"{result.role}/"
+        part = "" if result.train_fraction == 1.0 else f"train-{result.train_fraction:g}/"
+        for name, value in result.metrics.items():
+            values.setdefault(f"{prefix}{role}{part}{result.task}/{name}", []).append(value)
     return {name: statistics.fmean(of_seeds) for name, of_seeds in values.items()}
 
 
