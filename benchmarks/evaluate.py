@@ -295,8 +295,8 @@ def _log_result(result: Result, label: str) -> None:
 
 
 def _tracked(results: Sequence[Result], prefix: str = "") -> dict[str, float]:
-    """The mean over records by name: klue-nli/accuracy of the encoder, random-init/klue-nli/accuracy
-    of a baseline."""
+    """The mean over records by name: klue-nli/accuracy of the encoder, and of a baseline
+    random-init/klue-nli/accuracy."""
     values: dict[str, list[float]] = {}
     for result in results:
         role = "" if result.role == "pretrained" else f"{result.role}/"
