@@ -34,7 +34,7 @@ class _Run:
         if not path.exists():
             write_json(path, {"id": uuid.uuid4().hex})
         identity = str(read_json(path)["id"])
-        options = {"project": project, "resume": "allow", "config": dict(config)}
+        options: dict[str, Any] = {"project": project, "resume": "allow", "config": dict(config)}
         if self._is_wandb:
             options |= {"id": identity, "dir": str(folder), "name": name}
         else:  # its runs are found again by their name
