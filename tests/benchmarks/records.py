@@ -49,6 +49,15 @@ DIALOGUE = {
     ],
 }
 
+TREES = (
+    "## 칼럼명 : INDEX\tWORD_FORM\tLEMMA\tPOS\tHEAD\tDEPREL\n"
+    "## dp-0\t민수는 서울에 산다.\n"
+    "1\t민수는\t민수 는\tNNP+JX\t3\tNP_SBJ\n"
+    "2\t서울에\t서울 에\tNNP+JKB\t3\tNP_AJT\n"
+    "3\t산다.\t살 ㄴ다 .\tVV+EF+SF\t0\tVP\n\n"
+    "## dp-1\t간다\n1\t간다\t가 ㄴ다\tVV+EF\t0\tVP\n"
+)
+
 
 def trained_bpe(text: str, pre_tokenizer: pre_tokenizers.PreTokenizer) -> PreTrainedTokenizerFast:
     """A tokenizer of which a piece begins with the blank before a word."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.tasks import registry
+from electrify.config.fields import TASK_NAMES
 from tests.benchmarks.records import write
 
 # what learns and scores; of these the corpus stage has transformers, datasets and scipy
@@ -75,9 +76,20 @@ def test_wrong_names_folders_and_data_are_told_before_torch_is_imported(tmp_path
     assert not imported(program) & {"torch", "transformers"}
 
 
-def test_a_key_that_no_kind_of_task_has_is_an_error(tmp_path):
+def test_every_record_can_be_named_and_every_name_has_a_record():
+    assert set(TASK_NAMES) == registry.TASKS.keys()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("\nreported = ", "\nreportd = ", r"task korean-.*: no field 'reportd' in "),
+        ("\nunlabelled = []", "", "task korean-nsmc: test is reported, and unlabelled"),
+    ],
+)
+def test_a_record_that_cannot_be_scored_is_refused(tmp_path, old, new, message):
     suite = Path(registry.__file__).with_name("suites") / "korean.toml"
-    wrong = suite.read_text(encoding="utf-8").replace("\nreported = ", "\nreportd = ", 1)
-    (tmp_path / "korean.toml").write_text(wrong, encoding="utf-8")
-    with pytest.raises(ValueError, match=r"task korean-.*: no field 'reportd' in "):
-        registry.read_suite(tmp_path / "korean.toml")
+    text = suite.read_text(encoding="utf-8")
+    assert old in text
+    with pytest.raises(ValueError, match=message):
+        registry.read_suite(write(tmp_path / "korean.toml", text.replace(old, new, 1)))

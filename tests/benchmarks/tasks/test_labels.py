@@ -30,11 +30,13 @@ from benchmarks.tasks.labels import (
     repaired,
 )
 from benchmarks.tasks.load import load_data
+from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import GoldExample
 from benchmarks.training.recipe import HyperParameters
 from tests.benchmarks.conftest import FILLERS, SIZES, TOPICS, build_tokenizer, words_of
 from tests.benchmarks.records import RE, own_task_of
 
+OF_FOUR = TASKS["kobest-hellaswag"]
 COPA = [
     {
         "premise": f"{TOPICS[n % 7]} {FILLERS[n % 6]}",
@@ -88,24 +90,12 @@ def make_examples(*numbers: int) -> list[GoldExample]:
     ]
 
 
-def of_four(name: str = "made") -> MultipleChoice:
-    return MultipleChoice(
-        name=name,
-        suite="made",
-        version="1",
-        files={},
-        labels=("0", "1", "2", "3"),
-        text_fields=("text",),
-        choice_fields=("choices",),
-    )
-
-
 def small_config(**options: Any) -> ElectraConfig:
     return ElectraConfig(vocab_size=len(build_tokenizer()), embedding_size=16, **SIZES, **options)
 
 
 def test_the_scores_are_those_of_transformers():
-    tokenizer, task = build_tokenizer(), of_four()
+    tokenizer, task = build_tokenizer(), OF_FOUR
     plain = {"summary_use_proj": False, "summary_activation": "", "summary_last_dropout": 0.0}
     theirs = ElectraForMultipleChoice(small_config(**plain)).eval()
     head: Any = make_head(task, theirs.electra, tokenizer, torch.Generator())
@@ -124,7 +114,7 @@ def test_the_scores_are_those_of_transformers():
 
 
 def test_an_example_with_fewer_choices_has_the_scores_that_it_has_alone():
-    tokenizer, task = build_tokenizer(), of_four()
+    tokenizer, task = build_tokenizer(), OF_FOUR
     source = ElectraModel(small_config()).eval()
     head = make_head(task, source, tokenizer, torch.Generator().manual_seed(1))
     network = EncoderWithHead(source, head).eval()
@@ -147,7 +137,7 @@ def test_an_example_with_fewer_choices_has_the_scores_that_it_has_alone():
 
 
 def test_cut_examples_are_counted_once():
-    task, tokenizer = of_four(), build_tokenizer()
+    task, tokenizer = OF_FOUR, build_tokenizer()
     features = task.featurize(make_examples(2, 4, 3), tokenizer, 5, train=True)
     assert max(len(part) for part in features.input_ids) <= 4 * 5
     assert features.num_truncated == 1  # the last: two topics, a choice and three special tokens
@@ -173,10 +163,7 @@ def test_it_learns_which_choice_is_a_topic(tmp_path: Path, model_folder: Path):
 # Several labels.
 
 LABEL_SETS = [
-    {
-        "text": f"{n}번째 글입니다",
-        "labels": [name for bit, name in enumerate("가나다") if n >> bit & 1],
-    }
+    {"text": f"{n}번째 글", "labels": [name for bit, name in enumerate("가나다") if n >> bit & 1]}
     for n in range(16)
 ]
 
@@ -214,11 +201,7 @@ def test_labels_above_one_half_are_predicted(task: MultiLabelClassification):
     scores = task.score([line])
     assert scores["label_set_micro_f1"] == pytest.approx(0.5)
     assert scores["exact_match"] == 0
-    assert task.label_pairs(line) == [
-        ("가", "가"),
-        ("", "나"),
-        ("다", ""),
-    ]
+    assert task.label_pairs(line) == [("가", "가"), ("", "나"), ("다", "")]
 
 
 def test_the_loss_is_the_binary_cross_entropy_of_all_labels():

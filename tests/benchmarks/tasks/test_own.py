@@ -1,6 +1,5 @@
 """Tasks of the user's own: what is guessed, what is refused, and which rows stand where."""
 
-import csv
 import json
 import re
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import datasets
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from huggingface_hub import HfApi
@@ -17,6 +17,7 @@ from benchmarks.tasks.own import files_on_hub, is_on_hub, own_task, record_of, t
 from benchmarks.tasks.registry import TASKS
 from electrify.config.evaluate import OwnTask
 from electrify.config.load import evaluation_of
+from tests.benchmarks.records import own_task_of
 
 REVIEWS = [
     {"id": str(n), "document": f"review {n} of a film", "label": str(n % 2)} for n in range(60)
@@ -69,14 +70,10 @@ def named(span):
 
 def write(path, rows):
     """In the format that the name says."""
-    if path.suffix == ".csv":
-        with path.open("w", encoding="utf-8", newline="") as file:
-            table = csv.DictWriter(file, rows[0])
-            table.writeheader()
-            table.writerows(rows)
-    elif path.suffix == ".tsv":
-        lines = [rows[0].keys(), *(row.values() for row in rows)]
-        path.write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
+    if path.suffix in (".csv", ".tsv"):
+        delimiter = "," if path.suffix == ".csv" else "\t"
+        options = pyarrow.csv.WriteOptions(delimiter=delimiter)
+        pyarrow.csv.write_csv(pa.Table.from_pylist(rows), path, options)
     elif path.suffix == ".parquet":
         pq.write_table(pa.Table.from_pylist(rows), path)
     elif path.suffix == ".json":
@@ -91,20 +88,18 @@ def load(folder, options):
     return task, load_data(task, folder)
 
 
-def kind_of(task):
-    return record_of(task)["kind"]
+def load_rows(folder, rows, **options):
+    task = own_task_of(folder, rows, **options)
+    return task, load_data(task, folder)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".json", ".jsonl", ".parquet"])
 def test_equal_rows_are_one_task_in_every_format(tmp_path, suffix):
-    task, data = load(
-        tmp_path, OwnTask(train=write(tmp_path / f"reviews{suffix}", REVIEWS), name="films")
-    )
-    other, of_csv = load(
-        tmp_path, OwnTask(train=write(tmp_path / "other.csv", REVIEWS), name="films")
-    )
-    assert (task.version, data.sha256) == (other.version, of_csv.sha256)
-    assert data.reported == of_csv.reported
+    file = write(tmp_path / f"reviews{suffix}", REVIEWS)
+    task, data = load(tmp_path, OwnTask(train=file, name="films"))
+    other, expected = load_rows(tmp_path, REVIEWS, name="films")
+    assert (task.version, data.sha256) == (other.version, expected.sha256)
+    assert data.reported == expected.reported
     assert (task.text_fields, task.label_field, task.labels) == (("document",), "label", ("0", "1"))
 
 
@@ -137,8 +132,8 @@ def test_equal_rows_are_one_task_in_every_format(tmp_path, suffix):
     ],
 )  # fmt: skip
 def test_what_is_guessed(tmp_path, rows, kind, texts, labels):
-    task = own_task(OwnTask(train=write(tmp_path / "mine.jsonl", rows)))
-    assert (kind_of(task), task.text_fields, task.labels) == (kind, texts, labels)
+    task = own_task_of(tmp_path, rows)
+    assert (record_of(task)["kind"], task.text_fields, task.labels) == (kind, texts, labels)
     assert task.name == "mine"
     assert task.headline in task.score([])
     assert {metric.__name__ for metric in task.metrics} <= set(task.score([]))
@@ -146,8 +141,7 @@ def test_what_is_guessed(tmp_path, rows, kind, texts, labels):
 
 def test_the_label_is_no_column_that_is_named_as_the_text(tmp_path):
     rows = [{"answers": f"answer {n}", "grade": n % 2} for n in range(40)]
-    options = OwnTask(train=write(tmp_path / "mine.csv", rows), text="answers")
-    assert own_task(options).label_field == "grade"
+    assert own_task_of(tmp_path, rows, text="answers").label_field == "grade"
 
 
 def test_what_an_error_says_to_set_can_be_set(tmp_path):
@@ -162,7 +156,7 @@ def test_what_an_error_says_to_set_can_be_set(tmp_path):
 def test_a_fifth_of_the_texts_is_held_out_and_no_text_stands_on_both_sides(tmp_path, caplog):
     rows = [{"text": f"text {n % 200}", "label": str(n % 3)} for n in range(400)]
     caplog.set_level("INFO", "electrify")
-    _, data = load(tmp_path, OwnTask(train=write(tmp_path / "reviews.csv", rows)))
+    _, data = load_rows(tmp_path, rows)
     train, reported = ({e.texts for e in part} for part in (data.train, data.reported))
     assert not train & reported
     assert len(train | reported) == 200
@@ -239,7 +233,7 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
 )  # fmt: skip
 def test_what_cannot_be_a_task_is_refused(tmp_path, rows, options, message):
     with pytest.raises(ValueError, match=message):
-        load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows), **options))
+        load_rows(tmp_path, rows, **options)
 
 
 def test_tags_of_another_scheme_are_read(tmp_path):
@@ -249,7 +243,7 @@ def test_tags_of_another_scheme_are_read(tmp_path):
         {"sentence": f"{' '.join(words)} {n}", "tokens": [*words, str(n)], "ner_tags": [*tags, "O"]}
         for n in range(20)
     ]
-    task, data = load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows)))
+    task, data = load_rows(tmp_path, rows)
     assert (task.text_fields, task.labels) == (("tokens",), ("O", "B-LOC", "B-PER", "I-LOC"))
     assert {e.tags for e in (*data.train, *data.reported)} == {(2, 0, 1, 3, 0)}
 
@@ -263,7 +257,7 @@ def test_tags_of_another_scheme_are_read(tmp_path):
     ],
 )
 def test_a_span_holds_the_text_that_it_has(tmp_path, span):
-    task, data = load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", named(span))))
+    task, data = load_rows(tmp_path, named(span))
     assert [task.labels[tag] for tag in data.train[0].gold[:4]] == ["B-PER", "I-PER", "I-PER", "O"]
 
 
@@ -286,8 +280,7 @@ def test_a_span_holds_the_text_that_it_has(tmp_path, span):
     ],
 )
 def test_an_answer_or_none_however_it_is_spelt(tmp_path, answers, more, is_answered):
-    rows = questions(answers, question_type="a place", **more)
-    task, data = load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows)))
+    task, data = load_rows(tmp_path, questions(answers, question_type="a place", **more))
     assert task.has_unanswerable != is_answered
     found = [e.answers for e in (*data.train, *data.reported)]
     assert found.count((("bridge", BRIDGE),) if is_answered else ()) == 10
@@ -304,7 +297,7 @@ def test_files_of_other_tools(tmp_path, caplog):
     assert len({example.id for example in (*data.train, *data.reported)}) == len(REVIEWS) - 1
     # nothing else of such a row is looked at
     rows = [*QUESTIONS, {"context": None, "question": "What?", "answers": [{"text": "a"}]}]
-    _, data = load(tmp_path, OwnTask(train=write(tmp_path / "read.jsonl", rows)))
+    _, data = load_rows(tmp_path, rows)
     assert len(data.train) + len(data.reported) == len(QUESTIONS)
 
 
@@ -318,7 +311,7 @@ def test_files_of_other_tools(tmp_path, caplog):
     ],
 )
 def test_a_record_gives_the_same_task(tmp_path, rows):
-    task = own_task(OwnTask(train=write(tmp_path / "mine.jsonl", rows)))
+    task = own_task_of(tmp_path, rows)
     assert task_of_record(json.loads(json.dumps(record_of(task)))) == task
     assert record_of(TASKS["klue-ynat"]) is None
     with pytest.raises(ValueError, match="describes no task"):
@@ -328,9 +321,8 @@ def test_a_record_gives_the_same_task(tmp_path, rows):
 def test_numbers_are_cut_to_the_bounds_that_are_given(tmp_path, tokenizer):
     """Without bounds a prediction stays as it is, and the version of the task as it was."""
     rows = [{"text": f"a{n}", "score": n / 4} for n in range(17)]
-    file = write(tmp_path / "mine.jsonl", rows)
-    free = own_task(OwnTask(train=file, kind="regression"))
-    bounded = own_task(OwnTask(train=file, kind="regression", bounds=(0.0, 5.0)))
+    free = own_task_of(tmp_path, rows, kind="regression")
+    bounded = own_task_of(tmp_path, rows, kind="regression", bounds=(0.0, 5.0))
     outputs = [{"logits": [value]} for value in (-0.2, 0.5, 1.5)]
     examples = list(bounded.from_rows("train", enumerate(rows[:3]), "mine"))
     lines = bounded.lines(examples, None, outputs)
@@ -346,8 +338,7 @@ def test_numbers_are_cut_to_the_bounds_that_are_given(tmp_path, tokenizer):
 
 def test_a_third_text_stands_behind_the_second_and_a_separator(tmp_path, tokenizer):
     rows = [{"a": "국회", "b": "증시 오늘", "c": "경찰", "label": n % 2} for n in range(10)]
-    file = write(tmp_path / "mine.jsonl", rows)
-    task = own_task(OwnTask(train=file, text=("a", "b", "c"), label="label"))
+    task = own_task_of(tmp_path, rows, text=("a", "b", "c"), label="label")
     assert task.text_fields == ("a", "b", "c")
     assert task.has_parts
     examples = list(task.from_rows("train", enumerate(rows), "mine"))
@@ -358,7 +349,7 @@ def test_a_third_text_stands_behind_the_second_and_a_separator(tmp_path, tokeniz
 
 
 def test_spans_become_labels_of_characters(tmp_path, tokenizer):
-    task, data = load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", SPANS[:3])))
+    task, data = load_rows(tmp_path, SPANS[:3])
     example = next(e for e in (*data.train, *data.reported) if e.texts[0].startswith("Ann"))
     line = {"text": example.texts[0]}
     line |= {side: [task.labels[t] for t in example.gold] for side in ("gold", "prediction")}
@@ -369,19 +360,9 @@ def test_spans_become_labels_of_characters(tmp_path, tokenizer):
     assert task.score([line])["entity_micro_f1"] == pytest.approx(2 / 3)
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("skt/kobest_v1:boolq", True),
-        ("klue/klue", True),
-        ("data/rows.csv", False),
-        ("rows.csv", False),
-        ("/data/rows", False),
-        ("a/b/c", False),
-    ],
-)
-def test_a_name_of_the_hub_is_no_file(name: str, expected: bool):
-    assert is_on_hub(name) == expected
+def test_a_name_of_the_hub_is_no_file():
+    assert all(map(is_on_hub, ("skt/kobest_v1:boolq", "klue/klue")))
+    assert not any(map(is_on_hub, ("data/rows.csv", "rows.csv", "/data/rows", "a/b/c")))
 
 
 def test_without_the_hub_what_was_read_last_is_taken(tmp_path: Path, monkeypatch):

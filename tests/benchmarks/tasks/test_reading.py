@@ -20,6 +20,7 @@ from tests.benchmarks.records import (
     QNLI,
     QUESTION_PAIR,
     RE,
+    TREES,
     YNAT,
     write,
 )
@@ -33,13 +34,6 @@ RELATION = {
     "object_entity": {"start_idx": 4, "end_idx": 5},
     "label": "per:place_of_residence",
 }
-SENTENCES = (
-    "## 칼럼명 : INDEX\tWORD_FORM\tLEMMA\tPOS\tHEAD\tDEPREL\n"
-    "## dp-0\t민수는 산다.\n"
-    "1\t민수는\t민수 는\tNNP+JX\t2\tNP_SBJ\n"
-    "2\t산다.\t살 ㄴ다 .\tVV+EF+SF\t0\tVP\n\n"
-    "## dp-1\t간다\n1\t간다\t가 ㄴ다\tVV+EF\t0\tVP\n"
-)
 
 
 def squad(**fields):
@@ -56,7 +50,7 @@ FILES = {
     "korean-naver-ner": ("naver-ner/test.tsv", "국회 오늘\tORG-B O\n"),
     "klue-ner": ("klue-ner-v1.1_dev.tsv", "## n-1\t국회\n국\tB-OG\n회\tI-OG\n\n"),
     "klue-re": ("klue-re-v1.1_dev.json", [RELATION]),
-    "klue-dp": ("klue-dp-v1.1_dev.tsv", SENTENCES),
+    "klue-dp": ("klue-dp-v1.1_dev.tsv", TREES),
     "klue-wos": ("wos-v1.1_dev.json", [DIALOGUE]),
     "squad-1.1": ("dev-v1.1.json", squad()),
     "squad-2.0": ("dev-v2.0.json", squad()),
@@ -87,7 +81,7 @@ def test_every_format_becomes_examples(tmp_path):
         "korean-naver-ner": [("test-1", ("국회 오늘",))],
         "klue-ner": [("n-1", ("국회",))],
         "klue-re": [("re-0", ("민수는 서울에 산다",))],
-        "klue-dp": [("dp-0", ("민수는 산다.",)), ("dp-1", ("간다",))],
+        "klue-dp": [("dp-0", ("민수는 서울에 산다.",)), ("dp-1", ("간다",))],
         "klue-wos": [
             ("wos-0-0", ("식당",)),
             ("wos-0-1", ("식당", "이름 은", "미담")),
@@ -98,7 +92,8 @@ def test_every_format_becomes_examples(tmp_path):
         "klue-mrc": [("g", squad_texts)],
     }
     of_dp = [(word.form, word.pos, word.head, word.label) for word in found["klue-dp"][0].words]
-    assert of_dp == [("민수는", "JX", 2, "NP_SBJ"), ("산다.", "SF", 0, "VP")]
+    words = ("민수는", "JX", 3, "NP_SBJ"), ("서울에", "JKB", 3, "NP_AJT"), ("산다.", "SF", 0, "VP")
+    assert of_dp == [*words]
     golds = {task: gold(found[task][-1]) for task in found if task != "klue-dp"}
     answers = (GoldAnswer("가는", 3),)
     assert golds == {
@@ -150,7 +145,7 @@ def test_without_labels_gold_values_are_unknown(tmp_path, task, old, new):
         ("klue-ner", "국\t", "국국\t", "line 2: .* is not a character"),
         ("klue-re", '4, "end_idx": 5', '0, "end_idx": 1', "subject and object are the same"),
         ("klue-dp", "NNP+JX", "NNP+XX", "line 3: unknown POS tag 'XX'"),
-        ("klue-dp", "\t2\tNP_SBJ", "\t7\tNP_SBJ", "line 3: head 7 in a sentence of 2 words"),
+        ("klue-dp", "\t3\tNP_SBJ", "\t7\tNP_SBJ", "line 3: head 7 in a sentence of 3 words"),
         ("klue-wos", "식당-이름-미담", "식당-맛-좋은", "unknown slot in '식당-맛-좋은'"),
         ("squad-1.1", '[{"text": "가는", "answer_start": 3}]', "[]", "'q1' has no answer"),
         ("klue-mrc", 'type": 2', 'type": 4', "question_type is 4, KLUE-MRC has"),

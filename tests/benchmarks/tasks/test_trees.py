@@ -13,22 +13,14 @@ from benchmarks.tasks.heads.klue import Biaffine, Parser
 from benchmarks.tasks.task import Features
 from benchmarks.tasks.trees import NO_WORD, word_positions
 from tests.benchmarks.conftest import build_tokenizer
-from tests.benchmarks.records import DP, DP_WITHOUT_POS, write
+from tests.benchmarks.records import DP, DP_WITHOUT_POS, TREES, write
 
-FILE = (
-    "## 칼럼명 : INDEX\tWORD_FORM\tLEMMA\tPOS\tHEAD\tDEPREL\n"
-    "## dp-0\t민수는 서울에 산다.\n"
-    "1\t민수는\t민수 는\tNNP+JX\t3\tNP_SBJ\n"
-    "2\t서울에\t서울 에\tNNP+JKB\t3\tNP_AJT\n"
-    "3\t산다.\t살 ㄴ다 .\tVV+EF+SF\t0\tVP\n\n"
-    "## dp-1\t간다\n1\t간다\t가 ㄴ다\tVV+EF\t0\tVP\n"
-)
 TOKENIZER = build_tokenizer(["민", "##수", "##는", "서울", "##에", "산다", ".", "간다"])
 
 
 @pytest.fixture
 def examples(tmp_path):
-    return list(DP.read("dev", write(tmp_path / "dp.tsv", FILE)))
+    return list(DP.read("dev", write(tmp_path / "dp.tsv", TREES)))
 
 
 @pytest.fixture
