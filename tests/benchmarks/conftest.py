@@ -21,8 +21,10 @@ from transformers import (
 )
 
 from benchmarks.encoder import ModelSource, open_model
+from benchmarks.finetune import Split
 from benchmarks.results.predictions import plain, prediction_path, write_predictions
 from benchmarks.results.results import Result
+from benchmarks.tasks.task import Task
 from benchmarks.training.recipe import HyperParameters, hyper_parameters
 from electrify.config.load import parse_config
 from electrify.config.run import RunConfig
@@ -220,6 +222,11 @@ def ynat_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path = folder / "ynat" / f"ynat-v1.1_{split}.json"
         path.write_text(json.dumps(topic_rows(count, split), ensure_ascii=False), encoding="utf-8")
     return folder
+
+
+def split_of(task: Task, rows: Sequence[Any], tokenizer: PreTrainedTokenizerFast) -> Split:
+    """Rows as a fine-tuning takes them."""
+    return Split(rows, task.featurize(rows, tokenizer, 16, train=False))
 
 
 @pytest.fixture

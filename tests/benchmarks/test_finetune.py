@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from benchmarks.encoder import load_encoder
 from benchmarks.finetune import (
-    Split,
     TaskFeatures,
     finetune,
     low_shot_rows,
@@ -23,6 +22,7 @@ from benchmarks.results.predictions import score_lines
 from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.load import load_data
 from benchmarks.tasks.task import Example, GoldExample
+from tests.benchmarks.conftest import split_of
 from tests.benchmarks.records import YNAT
 
 
@@ -37,10 +37,7 @@ def probabilities(fitted):
 @pytest.fixture
 def features(ynat_folder, tokenizer):
     data = load_data(YNAT, ynat_folder)
-    train, reported = (
-        Split(rows, YNAT.featurize(rows, tokenizer, 16, train=False))
-        for rows in (data.train, data.reported)
-    )
+    train, reported = (split_of(YNAT, rows, tokenizer) for rows in (data.train, data.reported))
     return TaskFeatures(YNAT, train, {"dev": reported})
 
 

@@ -12,6 +12,7 @@ from benchmarks.finetune import Split, choose_device
 from benchmarks.tasks.load import load_data
 from benchmarks.training.network import build_network
 from benchmarks.training.trainer import Trainer
+from tests.benchmarks.conftest import split_of
 from tests.benchmarks.records import YNAT
 from tests.cuda.nullgpu.card import is_null_gpu
 from tests.cuda.nullgpu.emulate import Emulator
@@ -26,8 +27,7 @@ def source(request, model_folder, modern_folder) -> ModelSource:
 
 @pytest.fixture
 def split(ynat_folder, tokenizer) -> Split:
-    rows = load_data(YNAT, ynat_folder).train
-    return Split(rows, YNAT.featurize(rows, tokenizer, 16, train=False))
+    return split_of(YNAT, load_data(YNAT, ynat_folder).train, tokenizer)
 
 
 @pytest.fixture(autouse=True)

@@ -135,6 +135,10 @@ def results() -> list[dict[str, Any]]:
     return rows
 
 
+def lines_of_results(**changes: Any) -> str:
+    return "".join(json.dumps(row | changes) + "\n" for row in results())
+
+
 def make_run(folder: Path, last: str = "evaluate", **changes: object) -> Path:
     """A run folder as the stages leave it, up to the stage `last`."""
     config = run_config(folder, **changes)
@@ -159,7 +163,7 @@ def make_run(folder: Path, last: str = "evaluate", **changes: object) -> Path:
         "export": (lambda: export_stage(config), {}),
         "evaluate": (
             lambda: evaluate_stage(config, None, {}),
-            {"results.jsonl": "".join(json.dumps(r) + "\n" for r in results())},
+            {"results.jsonl": lines_of_results()},
         ),
     }
     for name, (stage, files) in stages.items():
@@ -271,7 +275,8 @@ def test_several_runs_stand_side_by_side(tmp_path):
     degenerate = "klue-ynat, 1 of 3 runs of random initialisation degenerate"
     assert f"Degenerate fine-tunings: a: {degenerate}; b: {degenerate}." in page
     # every seed gains as much, by which seeds are not paired
-    low, high = welch([value + 0.05 for value in PRETRAINED], PRETRAINED)
+    better = [value + 0.05 for value in PRETRAINED]
+    low, high = stats.ttest_ind(better, PRETRAINED, equal_var=False).confidence_interval()
     short = (tmp_path / "compared" / "report.md").read_text(encoding="utf-8")
     gain = cells(short, "klue-ynat")
     assert cells(page, "klue-ynat | b")[2:5] == gain[2:5]
@@ -301,10 +306,6 @@ def test_scores_for_programs_are_those_of_the_csv_file(tmp_path):
     assert records[0]["seeds"] == len(PRETRAINED)
 
 
-def welch(first: list[float] | tuple[float, ...], second: tuple[float, ...]) -> tuple[float, float]:
-    return tuple(stats.ttest_ind(first, second, equal_var=False).confidence_interval())
-
-
 def test_the_printed_config_is_the_runs_own(run):
     printed = run.parent / "printed.toml"
     printed.write_text(config_toml(read_run(run)), encoding="utf-8")
@@ -325,29 +326,23 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path, run):
 
 def test_what_differs_between_runs_is_named(tmp_path):
     first, second = make_run(tmp_path / "a"), make_run(tmp_path / "b")
-    other = {"hyper_parameters": {"recipe": "electra", "num_epochs": 9.0}}
-    put_results(second, "".join(json.dumps(row | other) + "\n" for row in results()))
-    report(read_runs([first, second]), tmp_path / "compared")
-    assert cells(shown(tmp_path / "compared"), "klue-ynat | b | a")[
-        3
-    ] == "recipe electra and None" or (
-        "num epochs" in cells(shown(tmp_path / "compared"), "klue-ynat | b | a")[3]
-    )
+
+    def differs(name: str, other: Path) -> str:
+        report(read_runs([first, other]), tmp_path / "compared")
+        return cells(shown(tmp_path / "compared"), f"klue-ynat | {name} | a")[3]
+
+    other = {"recipe": "electra", "num_epochs": 9.0}
+    put_results(second, lines_of_results(hyper_parameters=other))
+    assert differs("b", second)
     searched = {"search": {"best": "x", "value": 0.5, "num_held_out": 9, "num_trials": 4}}
-    put_results(second, "".join(json.dumps(row | searched) + "\n" for row in results()))
-    report(read_runs([first, second]), tmp_path / "compared")
-    differs = cells(shown(tmp_path / "compared"), "klue-ynat | b | a")[3]
-    assert differs.startswith("trials of the search 4 and of the recipe")
+    put_results(second, lines_of_results(**searched))
+    assert differs("b", second).startswith("trials of the search 4 and of the recipe")
     # the records of anyone, without a run around them
-    alone = tmp_path / "someone"
-    alone.mkdir()
-    rows = [row | {"data_sha256": {"dev.json": "11"}} for row in results()]
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    (alone / "results.jsonl").write_text(text, encoding="utf-8")
-    for place in (alone, alone / "results.jsonl"):
-        report(read_runs([first, place]), tmp_path / "compared")
-        differs = cells(shown(tmp_path / "compared"), "klue-ynat | someone | a")[3]
-        assert differs.startswith("other rows of ")
+    path = tmp_path / "someone" / "results.jsonl"
+    path.parent.mkdir()
+    path.write_text(lines_of_results(data_sha256={"dev.json": "11"}), encoding="utf-8")
+    for place in (path.parent, path):
+        assert differs("someone", place).startswith("other rows of ")
 
 
 def test_a_next_step_is_a_verb_of_a_run_only_where_that_resumes_it():

@@ -8,27 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from benchmarks.metrics import reading, structured, tags
-from benchmarks.metrics.labels import (
-    accuracy,
-    auprc,
-    auprc_absent_as_half,
-    electra_dev_8_tasks,
-    f1,
-    f1_at_3,
-    f1_at_3_float32,
-    glue_8_tasks_without_wnli,
-    glue_9_tasks,
-    macro_f1,
-    mcc,
-    mean_f1,
-    mean_of_accuracy_and_f1,
-    micro_f1,
-    pearson,
-    spearman,
-    task_scores,
-)
-from benchmarks.metrics.reading import korquad, squad_v1, squad_v2
+from benchmarks.metrics import labels, reading, structured, tags
 from benchmarks.tasks.task import MetricFunction
 from tests.golden.compare import (
     WORDS_OF_NUMBERS,
@@ -85,7 +65,7 @@ def _accuracy_of_glue(gold: list[int], predicted: list[int]) -> float:
     """ELECTRA's `AccuracyScorer`, which divides by the number of rows."""
     if not gold and not predicted:
         raise ValueError("there are no rows to take the accuracy of")
-    return accuracy(gold, predicted)
+    return labels.accuracy(gold, predicted)
 
 
 def _mse(gold: list[float], predicted: list[float]) -> float:
@@ -117,23 +97,28 @@ def _seqeval_macro_f1(gold: list[int], predicted: list[int], labels: Sequence[st
 
 
 def _character_macro_f1_without_o(
-    gold: list[int], predicted: list[int], labels: Sequence[str]
+    gold: list[int], predicted: list[int], names: Sequence[str]
 ) -> float:
     """As KLUE's paper has it: O is no class."""
-    return mean_f1(gold, predicted, range(len(labels) - 1), absent=1.0)
+    return labels.mean_f1(gold, predicted, range(len(names) - 1), absent=1.0)
 
 
 def _diagnostics(golden: Golden, case: str) -> dict[str, float]:
     """AX: R_3 over all rows and over those of each tag."""
     gold, predicted = (np.array(side) for side in rows(golden, case))
-    found = {"mcc": mcc(gold, predicted), "mcc_from_confusion_matrix": mcc(gold, predicted)}
+    found = dict.fromkeys(("mcc", "mcc_from_confusion_matrix"), labels.mcc(gold, predicted))
     for tag, numbers in golden["references"]["tags"].items():
-        found[f"mcc_tag_{tag}"] = mcc(gold[numbers], predicted[numbers])
+        found[f"mcc_tag_{tag}"] = labels.mcc(gold[numbers], predicted[numbers])
     return percent(found)
 
 
 def _overall(golden: Golden, case: str) -> dict[str, Any]:
-    means = (task_scores, glue_9_tasks, glue_8_tasks_without_wnli, electra_dev_8_tasks)
+    means = (
+        labels.task_scores,
+        labels.glue_9_tasks,
+        labels.glue_8_tasks_without_wnli,
+        labels.electra_dev_8_tasks,
+    )
     return {mean.__name__: attempt(mean, golden["predictions"][case]) for mean in means}
 
 
@@ -143,7 +128,7 @@ def _relations(area: Callable[[Any, Any], float]) -> Compute:
         probabilities = np.array(golden["predictions"][case]["probs"])
         no_relation = golden["label_list"].index("no_relation")
         return {
-            "micro_f1": 100 * micro_f1(gold, probabilities.argmax(axis=1), no_relation),
+            "micro_f1": 100 * labels.micro_f1(gold, probabilities.argmax(axis=1), no_relation),
             "auprc": 100 * area(gold, probabilities),
         }
 
@@ -191,17 +176,17 @@ def gold_answers(golden: Golden) -> dict[str, list[str]]:
 
 
 def _squad_v1(golden: Golden, case: str) -> dict[str, float]:
-    return percent(squad_v1(gold_answers(golden), golden["predictions"][case]))
+    return percent(reading.squad_v1(gold_answers(golden), golden["predictions"][case]))
 
 
 def _squad_v2(golden: Golden, case: str) -> dict[str, float]:
     given = golden["predictions"][case]
     names = ("pred", "na_probs", "na_prob_thresh")
-    return percent(squad_v2(gold_answers(golden), *(given[name] for name in names)))
+    return percent(reading.squad_v2(gold_answers(golden), *(given[name] for name in names)))
 
 
 def _korquad(golden: Golden, case: str) -> dict[str, float]:
-    values = percent(korquad(gold_answers(golden), golden["predictions"][case]))
+    values = percent(reading.korquad(gold_answers(golden), golden["predictions"][case]))
     return {f"official_{name}": value for name, value in values.items()}
 
 
@@ -310,35 +295,35 @@ _STATISTICS: Mapping[str, Callable[[Any, Any], Mapping[str, Any]]] = {
     "wilcoxon": _wilcoxon,
 }
 _OF_GLUE = of_rows(
-    {"accuracy": times_100(_accuracy_of_glue), "mcc": times_100(mcc)},
+    {"accuracy": times_100(_accuracy_of_glue), "mcc": times_100(labels.mcc)},
     {
-        "matthews_correlation": mcc,
-        "accuracy": accuracy,
-        "f1": f1,
-        "mean_of_both_x100": times_100(mean_of_accuracy_and_f1),
+        "matthews_correlation": labels.mcc,
+        "accuracy": labels.accuracy,
+        "f1": labels.f1,
+        "mean_of_both_x100": times_100(labels.mean_of_accuracy_and_f1),
     },
 )
-_OF_KLUE = of_rows({"accuracy": times_100(accuracy), "macro_f1": times_100(macro_f1)})
+_OF_KLUE = of_rows({"accuracy": times_100(labels.accuracy), "macro_f1": times_100(labels.macro_f1)})
 _GLUE = ("cola", "sst2", "qnli", "rte", "wnli", "mnli_matched", "mnli_mismatched", "mrpc", "qqp")
 ADAPTERS: Mapping[str, Adapter] = {
     **{f"glue/{name}": _OF_GLUE for name in _GLUE},
     "klue/ynat": _OF_KLUE,
     "klue/nli": _OF_KLUE,
     "glue/stsb": of_rows(
-        {"pearson": times_100(pearson), "spearman": times_100(spearman), "mse": _mse},
-        {"pearson": pearson, "spearmanr": spearman},
+        {"pearson": times_100(labels.pearson), "spearman": times_100(labels.spearman), "mse": _mse},
+        {"pearson": labels.pearson, "spearmanr": labels.spearman},
     ),
     "glue/ax": of_cases(_diagnostics),
     "glue/overall": of_cases(_overall),
     "klue/sts": of_rows(
         {
-            "pearsonr": times_100(pearson),
-            "f1": times_100(f1_at_3),
-            "f1_float32": times_100(f1_at_3_float32),
+            "pearsonr": times_100(labels.pearson),
+            "f1": times_100(labels.f1_at_3),
+            "f1_float32": times_100(labels.f1_at_3_float32),
         }
     ),
     "klue/ner": _tags,
-    "klue/re": of_cases(_relations(auprc), _relations(auprc_absent_as_half)),
+    "klue/re": of_cases(_relations(labels.auprc), _relations(labels.auprc_absent_as_half)),
     "klue/dp": of_cases(_parsing),
     "klue/wos": of_cases(_dialogue),
     "squad_v1.1": of_cases(_squad_v1),

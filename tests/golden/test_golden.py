@@ -19,9 +19,12 @@ TESTED_ELSEWHERE = {"klue/mrc (model outputs to answers)"}
 KLUE = SHARED.parents[1] / "data" / "klue"
 
 
-def test_our_vectors_agree(capsys):
-    assert check_metrics(OWN) == 0
-    num_cases = sum(len(read_json(OWN / name)["expected"]) for name in FILES)
+@pytest.mark.parametrize("folder", [OWN, SHARED], ids=["ours", "shared"])
+def test_the_vectors_agree(folder, capsys):
+    if not folder.is_dir():
+        pytest.skip(f"no golden vectors at {folder}")
+    assert check_metrics(folder) == 0
+    num_cases = sum(len(read_json(path)["expected"]) for path in folder.glob("*.json"))
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith(f"{num_cases} agree, 0 differ, 0 not covered")
 
@@ -29,15 +32,6 @@ def test_our_vectors_agree(capsys):
 def test_our_vectors_are_of_every_metric():
     seen = {find_adapter(read_json(OWN / name)["task"]) for name in FILES}
     assert {task for task, adapter in ADAPTERS.items() if adapter not in seen} == TESTED_ELSEWHERE
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason=f"no golden vectors at {SHARED}")
-def test_the_shared_vectors_agree(capsys):
-    paths = sorted(SHARED.glob("*.json"))
-    assert check_metrics(SHARED) == 0
-    num_cases = sum(len(read_json(path)["expected"]) for path in paths)
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith(f"{num_cases} agree, 0 differ, 0 not covered")
 
 
 def changed(value: Any) -> Any:

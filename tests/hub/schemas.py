@@ -18,43 +18,23 @@ from tests.hub.server import Files, Hub
 NUM_ROWS = {"train": 8}  # of other splits 4
 _YNAT = "IT과학,경제,사회,생활문화,세계,스포츠,정치"
 _TAGS = [f"{mark}-{kind}" for kind in ("DT", "LC", "OG", "PS", "QT", "TI") for mark in "BI"]
-_TEXT, _TEXTS, _NUMBERS = Value("string"), List(Value("string")), List(Value("int32"))
-_ANSWERS = {"text": _TEXTS, "answer_start": _NUMBERS}
-_ENTITY = {"word": _TEXT, "start_idx": Value("int32"), "end_idx": Value("int32"), "type": _TEXT}
-_SCORES = {
-    "label": Value("float64"),
-    "real-label": Value("float64"),
-    "binary-label": ClassLabel(names=["negative", "positive"]),
-}
-_TURN = {"role": _TEXT, "text": _TEXT, "state": _TEXTS}
-_QUESTION = {"id": _TEXT, "title": _TEXT, "context": _TEXT, "question": _TEXT, "answers": _ANSWERS}
-_NESTED: Mapping[str, Mapping[str, Any]] = {
-    "sts": {"guid": _TEXT, "sentence1": _TEXT, "sentence2": _TEXT, "labels": _SCORES},
-    "ner": {
-        "sentence": _TEXT,
-        "tokens": _TEXTS,
-        "ner_tags": List(ClassLabel(names=[*_TAGS, "O"])),
+_TEXT, _NUMBER = Value("string"), Value("int32")
+_TEXTS, _NUMBERS = List(_TEXT), List(_NUMBER)
+_TYPES: Mapping[str, Any] = {
+    **{kind: Value(kind) for kind in ("int32", "int64", "float32", "float64", "bool", "string")},
+    "texts": _TEXTS,
+    "numbers": _NUMBERS,
+    "answers": {"text": _TEXTS, "answer_start": _NUMBERS},
+    "entity": {"word": _TEXT, "start_idx": _NUMBER, "end_idx": _NUMBER, "type": _TEXT},
+    "scores": {
+        "label": Value("float64"),
+        "real-label": Value("float64"),
+        "binary-label": ClassLabel(names=["negative", "positive"]),
     },
-    "re": {
-        "guid": _TEXT,
-        "sentence": _TEXT,
-        "subject_entity": _ENTITY,
-        "object_entity": _ENTITY,
-        "label": ClassLabel(names=list(TASKS["klue-re"].labels)),
-        "source": _TEXT,
-    },
-    "dp": {"sentence": _TEXT, "index": _NUMBERS, "word_form": _TEXTS, "lemma": _TEXTS}
-    | {"pos": _TEXTS, "head": _NUMBERS, "deprel": _TEXTS},
-    "mrc": {"guid": _TEXT, "title": _TEXT, "context": _TEXT, "question_type": Value("int32")}
-    | {"is_impossible": Value("bool"), "question": _TEXT, "answers": _ANSWERS},
-    "wos": {"guid": _TEXT, "domains": _TEXTS, "dialogue": List(_TURN)},
-    "question": _QUESTION,
-    "wikiann": {
-        "tokens": _TEXTS,
-        "ner_tags": List(ClassLabel(names=list(TASKS["wikiann-ko"].labels))),
-        "langs": _TEXTS,
-        "spans": _TEXTS,
-    },
+    "turns": List({"role": _TEXT, "text": _TEXT, "state": _TEXTS}),
+    "relation": ClassLabel(names=list(TASKS["klue-re"].labels)),
+    "klue-tags": List(ClassLabel(names=[*_TAGS, "O"])),
+    "wikiann-tags": List(ClassLabel(names=list(TASKS["wikiann-ko"].labels))),
 }
 _SENTENCE = "서울 한국 기차역에서 만나서 함께 떠나는 사람들"
 _VALUES: Mapping[str, Any] = {  # of nested columns
@@ -81,9 +61,11 @@ _VALUES: Mapping[str, Any] = {  # of nested columns
 }
 _PAIR = "sentence1 sentence2"
 _NLI = "premise hypothesis label:entailment,neutral,contradiction"
+_QUESTION = "id title context question answers:answers"
+_WIKIANN = "tokens:texts ner_tags:wikiann-tags langs:texts spans:texts"
 _GLUE, _KLUE = "train validation test", "train validation"
 _MNLI = "train validation_matched validation_mismatched test_matched test_mismatched"
-# by data set and configuration: columns, or the name of nested ones; splits
+# by data set and configuration: columns, splits
 SCHEMAS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "nyu-mll/glue": {
         "cola": ("sentence label:unacceptable,acceptable idx:int32", _GLUE),
@@ -100,15 +82,30 @@ SCHEMAS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "klue/klue": {
         "ynat": (f"guid title label:{_YNAT} url date", _KLUE),
         "nli": (f"guid source {_NLI}", _KLUE),
-        **{name: (name, _KLUE) for name in ("sts", "ner", "re", "dp", "mrc", "wos")},
+        "sts": (f"guid {_PAIR} labels:scores", _KLUE),
+        "ner": ("sentence tokens:texts ner_tags:klue-tags", _KLUE),
+        "re": (
+            "guid sentence subject_entity:entity object_entity:entity label:relation source",
+            _KLUE,
+        ),
+        "dp": (
+            "sentence index:numbers word_form:texts lemma:texts pos:texts head:numbers "
+            "deprel:texts",
+            _KLUE,
+        ),
+        "mrc": (
+            "guid title context question_type:int32 is_impossible:bool question answers:answers",
+            _KLUE,
+        ),
+        "wos": ("guid domains:texts dialogue:turns", _KLUE),
     },
-    "rajpurkar/squad": {"default": ("question", _KLUE)},
-    "rajpurkar/squad_v2": {"default": ("question", _KLUE)},
+    "rajpurkar/squad": {"default": (_QUESTION, _KLUE)},
+    "rajpurkar/squad_v2": {"default": (_QUESTION, _KLUE)},
     "google/xquad": {
-        f"xquad.{language}": ("question", "validation")
+        f"xquad.{language}": (_QUESTION, "validation")
         for language in TASKS["xquad"].reported_splits
     },
-    "KorQuAD/squad_kor_v1": {"default": ("question", _KLUE)},
+    "KorQuAD/squad_kor_v1": {"default": (_QUESTION, _KLUE)},
     "e9t/nsmc": {"default": ("id document label:negative,positive", "train test")},
     "google-research-datasets/paws-x": dict.fromkeys(
         TASKS["paws-x"].reported_splits, (f"id:int32 {_PAIR} label:0,1", _GLUE)
@@ -122,7 +119,7 @@ SCHEMAS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "sentineg": ("sentence label:int64", f"{_GLUE} test_originated"),
     },
     "unimelb-nlp/wikiann": {
-        task.hub.name or "": ("wikiann", _GLUE)
+        task.hub.name or "": (_WIKIANN, _GLUE)
         for task in TASKS.values()
         if task.suite == "wikiann" and task.hub
     },
@@ -161,7 +158,7 @@ def parquet(rows: Sequence[Mapping[str, Any]], features: Mapping[str, Any]) -> b
 
 
 def _split(columns: str, split: str) -> bytes:
-    features = _NESTED.get(columns) or dict(map(_feature, columns.split()))
+    features = dict(map(_feature, columns.split()))
     is_hidden = split.startswith("test") and "idx:" in columns  # GLUE's
     rows = [
         {name: _value(name, feature, n, is_hidden) for name, feature in features.items()}
@@ -172,9 +169,7 @@ def _split(columns: str, split: str) -> bytes:
 
 def _feature(column: str) -> tuple[str, Any]:
     name, _, kind = column.partition(":")
-    if kind in ("", "int32", "int64", "float32", "float64"):
-        return name, Value(kind or "string")
-    return name, ClassLabel(names=kind.split(","))
+    return name, _TYPES.get(kind or "string") or ClassLabel(names=kind.split(","))
 
 
 def _value(name: str, feature: Any, number: int, is_hidden: bool) -> Any:

@@ -76,26 +76,23 @@ def test_an_undefined_seed_makes_all_undefined():
     assert (alone.value, alone.over, alone.text()) == (0.7, "", "–")
 
 
-def by_seed(values):
-    return dict(enumerate(values))
-
-
-def test_seeds_that_are_shared_are_those_of_the_paired_t_test():
-    first, second = (0.81, 0.80, 0.83, 0.82), (0.79, 0.785, 0.80, 0.81)
-    found = difference(by_seed(first), None, by_seed(second), None, shares_seeds=True)
-    expected = stats.ttest_rel(first, second)
-    bounds = expected.confidence_interval()
-    assert (found.low, found.high) == pytest.approx(tuple(bounds))
-    assert found.p == pytest.approx(expected.pvalue)
-
-
-@pytest.mark.parametrize("second", [(0.79, 0.77, 0.80), (0.79, 0.785, 0.80, 0.81)])
-def test_unrelated_seeds_are_those_of_welch_whatever_their_numbers(second):
+@pytest.mark.parametrize(
+    ("second", "shares_seeds"),
+    [
+        ((0.79, 0.785, 0.80, 0.81), True),
+        ((0.79, 0.785, 0.80, 0.81), False),
+        ((0.79, 0.77, 0.80), False),
+    ],
+)
+def test_shared_seeds_are_paired_and_unrelated_ones_are_those_of_welch(second, shares_seeds):
     first = (0.81, 0.80, 0.83, 0.82)
-    found = difference(by_seed(first), None, by_seed(second), None)
-    expected = stats.ttest_ind(first, second, equal_var=False)
-    bounds = expected.confidence_interval()
-    assert (found.low, found.high) == pytest.approx(tuple(bounds))
+    sides = (dict(enumerate(first)), None, dict(enumerate(second)), None)
+    found = difference(*sides, shares_seeds=shares_seeds)
+    if shares_seeds:
+        expected = stats.ttest_rel(first, second)
+    else:
+        expected = stats.ttest_ind(first, second, equal_var=False)
+    assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval()))
     assert found.p == pytest.approx(expected.pvalue)
 
 

@@ -1,6 +1,7 @@
 import json
 import math
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -76,18 +77,16 @@ TABLE = [  # task, width, recipe: rate, layer decay, schedule, warm-up, epochs, 
 ]
 
 
+PUBLISHED = attrgetter(
+    *("learning_rate", "layer_lr_decay", "schedule", "warmup_fraction"),
+    *("num_epochs", "batch_size", "max_sequence_length"),
+)
+
+
 @pytest.mark.parametrize(("name", "width", "recipe", "expected"), TABLE)
 def test_recipes_are_the_published_ones(name, width, recipe, expected):
     found = recipe_for(TASKS[name], width, recipe)
-    assert (
-        found.learning_rate,
-        found.layer_lr_decay,
-        found.schedule,
-        found.warmup_fraction,
-        found.num_epochs,
-        found.batch_size,
-        found.max_sequence_length,
-    ) == expected
+    assert PUBLISHED(found) == expected
     assert found.adam_bias_correction == (found.schedule != "product")  # ELECTRA's alone is without
 
 

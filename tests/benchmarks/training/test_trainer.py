@@ -9,11 +9,12 @@ import torch
 
 import benchmarks.training.trainer
 from benchmarks.encoder import freeze, load_encoder
-from benchmarks.finetune import Split, TaskFeatures, finetune
+from benchmarks.finetune import TaskFeatures, finetune
 from benchmarks.tasks.load import load_data, split_by_group
 from benchmarks.tasks.task import GoldExample
 from benchmarks.training.network import build_network
 from benchmarks.training.trainer import Selection, Trainer
+from tests.benchmarks.conftest import split_of
 from tests.benchmarks.records import NAVER_NER, NER, SQUAD_2, STSB, WOS, YNAT
 
 
@@ -21,11 +22,10 @@ from tests.benchmarks.records import NAVER_NER, NER, SQUAD_2, STSB, WOS, YNAT
 def features(ynat_folder, tokenizer):
     data = load_data(YNAT, ynat_folder)
     train, chosen = split_by_group(YNAT, data.train, 0.7, "selection")
-    splits = [
-        Split(rows, YNAT.featurize(rows, tokenizer, 16, train=False))
-        for rows in (train, data.reported, chosen)
-    ]
-    return TaskFeatures(YNAT, splits[0], {"dev": splits[1]}, splits[2])
+    train, dev, chosen = (
+        split_of(YNAT, rows, tokenizer) for rows in (train, data.reported, chosen)
+    )
+    return TaskFeatures(YNAT, train, {"dev": dev}, chosen)
 
 
 def make_trainer(task, model, options, micro_batch_size=None, **settings):
