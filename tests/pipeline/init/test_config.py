@@ -8,6 +8,7 @@ from electrify.cli import main
 from electrify.config.load import load_config
 from pipeline.init.config import init
 from pipeline.sources.files import check_inputs
+from tests.pipeline.sources.reading import write_files
 
 KOREAN = "국회는 오늘 본회의를 열어 새해 예산안을 처리했다고 밝혔다."
 ENGLISH = "The house met today and passed the budget of the coming year after a long debate."
@@ -53,11 +54,8 @@ def test_sizes_and_steps_follow_the_amount_of_text(
 
 
 def test_many_sources_of_files_that_differ_are_pointed_out(tmp_path):
-    for number in range(40):
-        (tmp_path / "in/sub").mkdir(parents=True, exist_ok=True)
-        row = {f"field{number}": f"{KOREAN} {number}"}
-        (tmp_path / f"in/sub/{number}.jsonl").write_text(json.dumps(row))
-    lines = init(str(tmp_path / "in"), str(tmp_path / "my.toml"))
+    rows = {f"sub/{n}.jsonl": json.dumps({f"field{n}": f"{KOREAN} {n}"}) for n in range(40)}
+    lines = init(str(write_files(tmp_path / "in", rows)), str(tmp_path / "my.toml"))
     assert len(load_config(tmp_path / "my.toml").clean.sources) == 40
     assert any(line.startswith("40 sources") and "folders of their own" in line for line in lines)
 

@@ -1,7 +1,6 @@
 """Each file is named once, by a path that names no file with other options."""
 
 import random
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from electrify.config.clean import Source
 from pipeline.init.parts import split
 from pipeline.sources.files import expand_sources
+from tests.pipeline.sources.reading import write_files, write_zip
 
 WORDS = ("ru", "de", "ru_1", "de_2", "[a]", "a.b", "x*", "10", "11")
 
@@ -26,13 +26,10 @@ def _tree(rng, root, is_archive):
     of_path: dict[Path, str] = {}
     for name, kind in names.items():
         if is_archive:
-            path = Path(f"{root}/{kind[0] if by == 'chance' else 'z'}.zip::{name}")
-            with zipfile.ZipFile(str(path).partition("::")[0], "a") as archive:
-                archive.writestr(name, "text")
+            archive = root / f"{kind[0] if by == 'chance' else 'z'}.zip"
+            path = Path(f"{write_zip(archive, {name: 'text'})}::{name}")
         else:
-            path = root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("text")
+            path = write_files(root, {name: "text"}) / name
         of_path[path] = kind
     return dict(sorted(of_path.items()))
 

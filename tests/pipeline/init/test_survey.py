@@ -6,7 +6,6 @@ import io
 import json
 import os
 import re
-import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +14,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from pipeline.init.survey import survey
-from tests.pipeline.sources.reading import read_source, write_rows
+from tests.pipeline.sources.reading import read_source, write_files, write_rows, write_zip
 
 KOREAN = "국회는 오늘 본회의를 열어 새해 예산안을 처리했다고 밝혔다."
 ENGLISH = "The house met today and passed the budget of the coming year after a long debate."
@@ -24,11 +23,9 @@ JAPANESE = "昨日は友達と公園へ行きました。とても楽しかっ�
 RUSSIAN = "Сегодня парламент принял бюджет на следующий год после долгого обсуждения."
 
 
-def write_jsonl(path, texts, field="text"):
-    rows = [{"id": number, field: text, "url": "https://a.b"} for number, text in enumerate(texts)]
-    data = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+def json_lines(texts, field="text"):
+    rows = ({"id": n, field: text, "url": "https://a.b"} for n, text in enumerate(texts))
+    return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "tsv", "parquet"])
@@ -51,14 +48,13 @@ def test_a_parquet_file_with_a_date_that_python_has_not(tmp_path):
 
 
 def test_files_of_one_kind_are_one_source_and_those_that_differ_are_several(tmp_path):
-    for name in ("b", "a", "sub/c"):
-        write_jsonl(tmp_path / f"{name}.jsonl", [KOREAN] * 5)
-    (tmp_path / "a.txt").write_text(f"{KOREAN}\n\n{KOREAN}\n", encoding="utf-8")
+    files = {f"{name}.jsonl": json_lines([KOREAN] * 5) for name in ("b", "a", "sub/c")}
+    write_files(tmp_path, files | {"a.txt": f"{KOREAN}\n\n{KOREAN}\n"})
     found, unread = survey(tmp_path)
     kinds = [(s.source.kind, s.source.path.removeprefix(f"{tmp_path}/")) for s in found]
     assert (kinds, unread) == ([("jsonl", "**/*.jsonl"), ("text", "a.txt")], [])
-    write_jsonl(tmp_path / "sub/d.jsonl", [ENGLISH] * 9, "body")
-    write_jsonl(tmp_path / "b.jsonl", [RUSSIAN] * 5)
+    others = json_lines([ENGLISH] * 9, "body"), json_lines([RUSSIAN] * 5)
+    write_files(tmp_path, dict(zip(("sub/d.jsonl", "b.jsonl"), others, strict=True)))
     found = [one.source for one in survey(tmp_path)[0]]
     assert [(s.language, s.path.removeprefix(f"{tmp_path}/")) for s in found] == [
         ("ko", "a.jsonl"),
@@ -73,10 +69,6 @@ def _written_text(text, encoding):
     return "\n\n".join(f"{text} {n}" for n in range(9)).encode(encoding)
 
 
-def _rows(field, text):
-    return "".join(f"{json.dumps({field: f'{text} {n}'})}\n" for n in range(9)).encode()
-
-
 def _table(column, text):
     return "".join([f"id,{column}\n", *(f"{n},{text} {n}\n" for n in range(9))]).encode()
 
@@ -87,7 +79,7 @@ def _table(column, text):
     [
         {"ru.txt": _written_text(RUSSIAN, "cp1251"), "de.txt": _written_text(GERMAN, "cp1252")},
         {"ko.txt": _written_text(KOREAN, "cp949"), "ja.txt": _written_text(JAPANESE, "cp932")},
-        {"x.jsonl": _rows("text", KOREAN), "y.jsonl": _rows("body", KOREAN)},
+        {"x.jsonl": json_lines([KOREAN] * 9), "y.jsonl": json_lines([KOREAN] * 9, "body")},
         {"a.csv": _table("text", KOREAN), "b.csv": _table("본문", KOREAN)},
         {"a.txt": b"\n".join([KOREAN.encode()] * 9), "b.txt": _written_text(KOREAN, "utf-8")},
     ],
@@ -95,41 +87,33 @@ def _table(column, text):
 )
 def test_each_file_far_below_the_root_is_read_as_if_it_were_alone(tmp_path, form, files):
     alone = []
-    for name, data in files.items():
-        (tmp_path / "alone").mkdir(exist_ok=True)
-        (tmp_path / "alone" / name).write_bytes(data)
-        ((found,), _) = survey(tmp_path / "alone" / name)
+    for name in files:
+        ((found,), _) = survey(write_files(tmp_path / "alone", files) / name)
         alone += [item.text for item in read_source(found.source)]
     root = tmp_path / "in"
     (root / "sub/sub").mkdir(parents=True)
-    for name, data in files.items():
-        if form == "folder":
-            (root / "sub/sub" / name).write_bytes(data)
-        else:
-            with zipfile.ZipFile(root / "sub/a.zip", "a") as archive:
-                archive.writestr(f"sub/{name}", data)
+    if form == "folder":
+        write_files(root / "sub/sub", files)
+    else:
+        write_zip(root / "sub/a.zip", {f"sub/{name}": data for name, data in files.items()})
     found, unread = survey(root)
     texts = [item.text for one in found for item in read_source(one.source)]
     assert (sorted(texts), unread) == (sorted(alone), [])
 
 
 def test_names_that_tell_groups_apart_become_globs(tmp_path):
-    (tmp_path / "sub").mkdir()
+    russian, german = _written_text(RUSSIAN, "cp1251"), _written_text(GERMAN, "cp1252")
     for number in range(60):
-        for name, data in {
-            "ru": _written_text(RUSSIAN, "cp1251"),
-            "de": _written_text(GERMAN, "cp1252"),
-        }.items():
-            (tmp_path / "sub" / f"{name}_{number}.txt").write_bytes(data)
+        names = {f"sub/ru_{number}.txt": russian, f"sub/de_{number}.txt": german}
+        write_files(tmp_path, names)
     found, unread = survey(tmp_path)
     shown = {Path(one.source.path).name: (one.source.encoding, one.num_files) for one in found}
     assert (shown, unread) == ({"ru_*.txt": ("cp1251", 60), "de_*.txt": ("cp1252", 60)}, [])
 
 
 def test_the_files_beside_an_odd_one_are_few_sources(tmp_path):
-    for number in range(300):
-        field = "body" if number == 138 else "text"
-        write_jsonl(tmp_path / f"part-{number:03}.jsonl", [KOREAN], field)
+    files = {f"part-{number:03}.jsonl": json_lines([KOREAN]) for number in range(300)}
+    write_files(tmp_path, files | {"part-138.jsonl": json_lines([KOREAN], "body")})
     found, unread = survey(tmp_path)
     (odd,) = [one for one in found if one.source.text_field == "body"]
     assert (Path(odd.source.path).name, odd.num_files) == ("part-138.jsonl", 1)
@@ -139,42 +123,34 @@ def test_the_files_beside_an_odd_one_are_few_sources(tmp_path):
 
 
 def test_many_documents_of_other_languages_share_a_source_that_names_them(tmp_path):
-    for number in range(90):
-        text = ENGLISH if number % 3 == 1 else KOREAN
-        (tmp_path / f"{number}.txt").write_text(f"{text} {number}")
-    (found,), unread = survey(tmp_path)
+    texts = {f"{n}.txt": f"{ENGLISH if n % 3 == 1 else KOREAN} {n}" for n in range(90)}
+    (found,), unread = survey(write_files(tmp_path, texts))
     assert (found.source.language, found.source.other_languages, unread) == ("ko", ("en",), [])
     assert found.differences == ("language",)
 
 
 def test_files_that_are_not_examined_beside_others_that_differ_are_counted(tmp_path, monkeypatch):
     monkeypatch.setattr("pipeline.init.survey._MAX_EXAMINED", 60)
-    for number in range(80):
-        write_jsonl(tmp_path / "sub" / f"{number}.jsonl", [KOREAN], f"field{number}")
-    found, (line,) = survey(tmp_path)
+    files = {f"sub/{n}.jsonl": json_lines([KOREAN], f"field{n}") for n in range(80)}
+    found, (line,) = survey(write_files(tmp_path, files))
     assert len({one.source.text_field for one in found}) == len(found) == 60
     assert line.startswith("20 .jsonl")
 
 
 def test_many_small_files_are_documents_and_a_large_one_is_blocks_or_lines(tmp_path):
-    folder = tmp_path / "[글]"
-    folder.mkdir()
-    for number in range(40):
-        (folder / f"{number}.txt").write_text(f"{KOREAN}\n\n{number}", encoding="utf-8")
-    (found,), _ = survey(folder)
+    files = {f"[글]/{number}.txt": f"{KOREAN}\n\n{number}" for number in range(40)}
+    (found,), _ = survey(write_files(tmp_path, files) / "[글]")
     assert (found.source.document, found.source.name, found.num_documents) == ("file", "[글]", 40)
     assert len(read_source(found.source)) == 40
-    blocks, lines = tmp_path / "blocks.txt", tmp_path / "lines.txt"
-    blocks.write_text(f"{KOREAN}\n{KOREAN}\n\n" * 50, encoding="utf-8")
-    lines.write_text(f"{KOREAN}\n" * 100, encoding="utf-8")
-    found = [survey(path)[0][0] for path in (blocks, lines)]
+    files = {"blocks.txt": f"{KOREAN}\n{KOREAN}\n\n" * 50, "lines.txt": f"{KOREAN}\n" * 100}
+    found = [survey(write_files(tmp_path, files) / name)[0][0] for name in files]
     assert [(f.source.document, f.num_documents) for f in found] == [("block", 50), ("line", 100)]
 
 
 def test_amounts_of_a_file_of_which_only_the_head_is_read(tmp_path, monkeypatch):
     texts = [f"{KOREAN} {i % 97}" * (1 + i % 7) for i in range(12_000)]
-    for name in ("a.jsonl", "b.jsonl.gz"):
-        write_jsonl(tmp_path / name, texts)
+    data = json_lines(texts)
+    write_files(tmp_path, {"a.jsonl": data, "b.jsonl.gz": gzip.compress(data)})
     monkeypatch.setattr("pipeline.init.survey._SAMPLE_BYTES", 100_000)
     found, _ = survey(tmp_path)
     for source in found:
@@ -183,40 +159,31 @@ def test_amounts_of_a_file_of_which_only_the_head_is_read(tmp_path, monkeypatch)
 
 
 def test_sources_are_named_by_the_folder_or_archive_that_holds_them(tmp_path):
-    for number in range(40):
-        (tmp_path / "in" / "essays").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "in" / "essays" / f"{number}.txt").write_text(KOREAN)
-    with zipfile.ZipFile(tmp_path / "in" / "018.대화.zip", "w") as archive:
-        for number in range(40):
-            archive.writestr(f"a/{number}.json", json.dumps({"text": KOREAN}))
+    write_files(tmp_path / "in" / "essays", {f"{number}.txt": KOREAN for number in range(40)})
+    talks = {f"a/{number}.json": json.dumps({"text": KOREAN}) for number in range(40)}
+    write_zip(tmp_path / "in" / "018.대화.zip", talks)
     found = [one.source.name for one in survey(tmp_path / "in")[0]]
     assert sorted(found) == ["018.대화", "essays"]
 
 
 def test_what_is_not_read_is_named_with_what_to_do(tmp_path):
-    for name in ("a.hwp", "b.png", ".hidden.txt", "empty.txt"):
-        (tmp_path / name).write_bytes(b"" if name == "empty.txt" else b"x")
-    (tmp_path / "names.csv").write_text("text,label\n")
-    (tmp_path / "blank.jsonl").write_text('{"text": " "}\n')
-    (tmp_path / "page.xml").write_text("<a/>")
-    (tmp_path / "broken.parquet").write_text("none")
-    (tmp_path / "cut.json").write_text(json.dumps({"data": [{"text": KOREAN, "id": 1}]})[:-9])
-    (tmp_path / "plain.json.gz").write_text("{}")
+    files = {
+        "a.hwp": ("x", "1 .hwp: .*hwp5txt"),
+        "b.png": ("x", "1 .png: "),
+        "names.csv": ("text,label\n", "names.csv: "),
+        "blank.jsonl": ('{"text": " "}\n', "blank.jsonl: "),
+        "page.xml": ("<a/>", "page.xml: "),
+        "broken.parquet": ("none", "n.parquet: damaged"),
+        "cut.json": (json.dumps({"data": [{"text": KOREAN}]})[:-9], "cut.json: no JSON objects"),
+        "plain.json.gz": ("{}", "plain.json.gz: damaged: BadGzipFile"),
+    }
+    write_files(tmp_path, {name: data for name, (data, _) in files.items()})
+    write_files(tmp_path, {".hidden.txt": "x", "empty.txt": ""})  # are passed over
     found, unread = survey(tmp_path)
     assert found == []
-    expected = (
-        "1 .hwp: .*hwp5txt",
-        "1 .png: ",
-        "page.xml: ",
-        "n.parquet: damaged",
-        "cut.json: no JSON objects",
-        "plain.json.gz: damaged: BadGzipFile",
-        "names.csv: ",
-        "blank.jsonl: ",
-    )
-    for what in expected:
+    for _, what in files.values():
         assert any(re.search(what, line) for line in unread), what
-    assert len(unread) == len(expected)
+    assert len(unread) == len(files)
     with pytest.raises(ValueError, match="no file or folder at none"):
         survey(Path("none"))
 
@@ -232,11 +199,7 @@ def test_an_object_of_documents_by_id_is_not_read_as_one_of_them(tmp_path, of_te
 
 
 def test_an_archive_within_an_archive_is_named_with_what_to_do(tmp_path):
-    for name, member in (("in.zip", "a.txt"), ("out.zip", "in.zip")):
-        with zipfile.ZipFile(tmp_path / name, "w") as archive:
-            archive.writestr(member, KOREAN if member == "a.txt" else b"PK")
-            archive.writestr("b.txt", KOREAN)
-    found, (line,) = survey(tmp_path / "out.zip")
+    found, (line,) = survey(write_zip(tmp_path / "out.zip", {"in.zip": b"PK", "b.txt": KOREAN}))
     assert [source.source.path for source in found] == [f"{tmp_path}/out.zip::b.txt"]
     assert "unpack" in line
 
@@ -249,9 +212,8 @@ def test_text_with_escape_sequences_is_of_the_language_that_they_write(tmp_path)
 
 
 def test_what_may_not_be_read_is_named_and_the_rest_is_surveyed(tmp_path, monkeypatch):
-    for name in ("a.txt", "b.txt", "closed/c.txt", "d.zip"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(f"{KOREAN}\n\n{KOREAN}")
+    names = ("a.txt", "b.txt", "closed/c.txt", "d.zip")
+    write_files(tmp_path, dict.fromkeys(names, f"{KOREAN}\n\n{KOREAN}"))
     opened, listed = LocalFileSystem._open, os.scandir
 
     def refusing(call, *names):
@@ -348,6 +310,5 @@ def test_languages_beside_the_main_one_are_named_or_many_told_by_document(
     tmp_path, monkeypatch, texts, language, others
 ):
     monkeypatch.setattr("pipeline.init.survey._MAX_OTHER_LANGUAGES", 1)
-    write_jsonl(tmp_path / "a.jsonl", texts)
-    ((found,), _) = survey(tmp_path)
+    ((found,), _) = survey(write_files(tmp_path, {"a.jsonl": json_lines(texts)}))
     assert (found.source.language, found.source.other_languages) == (language, others)

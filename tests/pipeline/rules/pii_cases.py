@@ -1,23 +1,18 @@
 """Texts with made-up personal data, and what masking makes of them, known by construction.
 
 A case is a form of a kind between what stands before and behind it, or two of them in a row. Beside
-them stand numbers of nobody. `python -m tests.pipeline.rules.pii_cases` prints precision and
-recall by kind as a Markdown table.
+them stand numbers of nobody.
 """
 
 import random
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, pairwise
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from pipeline.rules.pii import mask_pii
 from tests.pipeline.cases import read_cases
 
 Make = Callable[[random.Random], str]
 _TABLE = read_cases(__file__)
-MASK = re.compile("<(email|phone|rrn|card|business|account|ip|plate)>")
 
 
 class Case(NamedTuple):
@@ -226,27 +221,3 @@ def negatives(seed: int, num_each: int, patterns: Sequence[str]) -> Iterator[Cas
         for _ in range(num_each):
             text = f"{rng.choice(['', '가 ', '값: ', '('])}{_fill(pattern, rng)} 끝"
             yield Case(text, text, rng.choice(["ko", "zh", "en"]))
-
-
-def table(cases: Iterable[Case]) -> Iterator[tuple[str, int, float, float]]:
-    """(kind, cases, precision, recall); where a text is not as expected all its masks are wrong."""
-    wanted: Counter[str] = Counter()
-    right: Counter[str] = Counter()
-    made: Counter[str] = Counter()
-    for case in cases:
-        masked, counts = mask_pii(case.text, case.language)
-        masks = MASK.findall(case.expected)
-        wanted.update(masks)
-        made.update(counts)
-        right.update(masks if masked == case.expected else ())
-    for kind in sorted(wanted):
-        yield kind, wanted[kind], right[kind] / max(1, made[kind]), right[kind] / wanted[kind]
-
-
-if __name__ == "__main__":
-    all_cases = chain(
-        positives(1, 500), negatives(1, 100, NOBODY), negatives(1, 1000, _TABLE["random"])
-    )
-    print("| mask | cases | precision, % | recall, % |\n|---|---:|---:|---:|")
-    for kind, num, precision, recall in table(all_cases):
-        print(f"| `<{kind}>` | {num:,} | {100 * precision:.1f} | {100 * recall:.1f} |")

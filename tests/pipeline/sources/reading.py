@@ -3,7 +3,8 @@
 import csv
 import json
 import tracemalloc
-from collections.abc import Callable, Iterable, Sequence
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +25,21 @@ def source_of(
     kind: Any = "jsonl", path: object = "*", language: str = "ko", **options: Any
 ) -> Source:
     return Source(kind=kind, language=language, path=str(path), **options)
+
+
+def write_files(root: Path, files: Mapping[str, str | bytes]) -> Path:
+    """Files by their names, which may have folders."""
+    for name, data in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(data.encode() if isinstance(data, str) else data)
+    return root
+
+
+def write_zip(path: Path, files: Mapping[str, str | bytes]) -> Path:
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as made:
+        for name, data in files.items():
+            made.writestr(name, data)
+    return path
 
 
 def write_rows(path: Path, kind: str, rows: Sequence[dict[str, Any]]) -> Source:

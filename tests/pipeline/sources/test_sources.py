@@ -23,15 +23,14 @@ from pipeline.sources.files import (
 from pipeline.sources.input_file import Fault, InputFile, TooLong, document_id
 from pipeline.sources.lines import CHUNK_BYTES, read_text_lines
 from pipeline.sources.readers import read_file
-from tests.pipeline.sources.reading import read_source, source_of
+from tests.pipeline.sources.reading import read_source, source_of, write_files
 
 NFD = normalize("NFD", "글")  # as macOS writes names
 
 
 def test_files_come_sorted_by_source_then_path(tmp_path):
-    for name in ("b/2.txt", "b/1[0].txt", "a/1.txt", "a/sub.txt/3.txt", "other.json"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("글")
+    names = ("b/2.txt", "b/1[0].txt", "a/1.txt", "a/sub.txt/3.txt", "other.json")
+    write_files(tmp_path, dict.fromkeys(names, "글"))
     files = expand_sources(
         [source_of("text", tmp_path / "b/*"), source_of("text", tmp_path / "**/*.txt")]
     )
@@ -45,16 +44,13 @@ def test_files_come_sorted_by_source_then_path(tmp_path):
         (1, 3, "b/2.txt"),
     ]
     assert {f.num_bytes for f in files} == {3}
-    assert (
-        len(expand_sources([source_of("text", tmp_path / "b/1[0].txt")])) == 1
-    )  # a name, no pattern
+    (named,) = expand_sources([source_of("text", tmp_path / "b/1[0].txt")])  # a name, no pattern
+    assert named.num_bytes == 3
 
 
 def test_links_to_files_are_read_and_hidden_files_only_where_they_are_named(tmp_path):
     """Caches of the hub hold links to their files; macOS and notebooks leave hidden ones."""
-    for name in ("a.txt", "._a.txt", "sub/.cache/b.txt"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("글 하나", encoding="utf-8")
+    write_files(tmp_path, dict.fromkeys(("a.txt", "._a.txt", "sub/.cache/b.txt"), "글 하나"))
     (tmp_path / "link.txt").symlink_to(tmp_path / "a.txt")
 
     def found(pattern):
@@ -63,8 +59,7 @@ def test_links_to_files_are_read_and_hidden_files_only_where_they_are_named(tmp_
 
     assert found("**/*.txt") == [("a.txt", 10), ("link.txt", 10)]
     assert found("**/.cache/*.txt") == [("sub/.cache/b.txt", 10)]
-    assert found(".*.txt") == [("._a.txt", 10)]
-    assert found("._a.txt") == [("._a.txt", 10)]
+    assert found(".*.txt") == found("._a.txt") == [("._a.txt", 10)]
     (tmp_path / ".#a.txt").symlink_to("user@host.1")  # an editor's lock, a link to nothing
     assert found("*.txt") == [("a.txt", 10), ("link.txt", 10)]
     (tmp_path / "link.txt").unlink()
@@ -74,9 +69,8 @@ def test_links_to_files_are_read_and_hidden_files_only_where_they_are_named(tmp_
 
 
 def test_no_file_behind_a_link_or_in_a_closed_folder_is_left_out(tmp_path, monkeypatch):
-    for name in ("data/a/x.txt", "elsewhere/y.txt", "elsewhere/z::1.txt"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("글", encoding="utf-8")
+    names = ("data/a/x.txt", "elsewhere/y.txt", "elsewhere/z::1.txt")
+    write_files(tmp_path, dict.fromkeys(names, "글"))
     (tmp_path / "data/b").symlink_to("../elsewhere")
     (tmp_path / "elsewhere/back").symlink_to("../data")  # a loop
     expected = [str(tmp_path / "data" / name) for name in ("a/x.txt", "b/y.txt", "b/z::1.txt")]
@@ -99,37 +93,33 @@ def test_no_file_behind_a_link_or_in_a_closed_folder_is_left_out(tmp_path, monke
     assert "Permission denied" in survey(tmp_path / "data")[1][0]
 
 
-def test_a_name_that_is_not_utf8_is_refused_with_what_to_do(tmp_path):
-    (tmp_path / os.fsdecode("뉴스.txt".encode("cp949"))).write_text("글")
-    with pytest.raises(ValueError, match=r"not UTF-8; rename it, for example convmv"):
-        expand_sources([source_of("text", tmp_path / "*.txt")])
-    assert "convmv" in survey(tmp_path)[1][0]
-
-
-def test_a_glob_without_files_is_an_error(tmp_path):
-    (tmp_path / "folder.txt").mkdir()
-    with pytest.raises(ValueError, match=r"clean\.sources\[1\]\.path = .*matches no file"):
-        expand_sources([source_of("text", __file__), source_of("text", tmp_path / "*.txt")])
-    with pytest.raises(ValueError, match=r"clean\.sources\[0\]\.path = 'nope://a'.*listed"):
-        expand_sources([source_of("text", "nope://a")])
-    with pytest.raises(ValueError, match=r"it is a folder: write .*/\*"):
-        expand_sources([source_of("text", tmp_path)])
-    for name, advice in (("a.csv.gz", 'kind = "csv"'), ("b.hwp", "hwp5txt")):
-        (tmp_path / name).write_bytes(b"x,y")
-        with pytest.raises(ValueError, match=rf"sources\[0\].*cannot read .*{name}, .*{advice}"):
-            expand_sources([source_of("text", tmp_path / f"{name[0]}.*")])
-
-
 @pytest.mark.parametrize(
-    ("there", "asked", "advised"),
-    [("[1] 글", "[1] 글", "[[]1] 글"), (NFD, "글", NFD), ("글", NFD, "글")],
+    ("there", "asked", "words"),
+    [
+        (os.fsdecode("뉴스.txt".encode("cp949")), "*.txt", "not UTF-8; rename it, for .* convmv"),
+        ("folder.txt/a.md", "*.txt", r"clean\.sources\[0\]\.path = .*matches no file"),
+        ("a.txt", "", r"it is a folder: write .*/\*"),
+        ("a.csv.gz", "a.*", r'sources\[0\].*cannot read .*a\.csv\.gz, .*kind = "csv"'),
+        ("b.hwp", "b.*", r"sources\[0\].*cannot read .*b\.hwp, .*hwp5txt"),
+        # a glob that nearly matches is answered with one that does
+        ("[1] 글/a.txt", "[1] 글/*.txt", re.escape("/[[]1] 글/*.txt (")),
+        (f"{NFD}/a.txt", "글/*.txt", re.escape(f"/{NFD}/*.txt (")),
+        ("글/a.txt", f"{NFD}/*.txt", re.escape("/글/*.txt (")),
+    ],
 )
-def test_a_glob_that_nearly_matches_is_answered_with_one_that_does(there, asked, advised, tmp_path):
-    (tmp_path / there).mkdir()
-    (tmp_path / there / "a.txt").write_text("글")
-    advice = f"write {tmp_path}/{advised}/*.txt ("
-    with pytest.raises(ValueError, match=re.escape(advice)):
-        expand_sources([source_of("text", f"{tmp_path}/{asked}/*.txt")])
+def test_a_glob_of_no_file_that_can_be_read_is_refused_with_what_to_do(
+    there, asked, words, tmp_path
+):
+    write_files(tmp_path, {there: "x,y"})
+    with pytest.raises(ValueError, match=words):
+        expand_sources([source_of("text", tmp_path / asked)])
+    if "convmv" in words:
+        assert "convmv" in survey(tmp_path)[1][0]
+
+
+def test_the_source_that_cannot_be_listed_is_named():
+    with pytest.raises(ValueError, match=r"clean\.sources\[1\]\.path = 'nope://a'.*listed"):
+        expand_sources([source_of("text", __file__), source_of("text", "nope://a")])
 
 
 def test_ids_name_source_file_and_row_and_sort_as_ranks():
@@ -249,8 +239,7 @@ def test_what_cannot_be_divided_stays_whole(name, source):
 
 
 def test_parts_are_files_of_their_own_in_ids_and_one_in_fingerprints(tmp_path, monkeypatch):
-    for name in ("a.jsonl", "b.jsonl"):
-        (tmp_path / name).write_bytes(b'{"text": "abc"}\n' * 10)
+    write_files(tmp_path, dict.fromkeys(("a.jsonl", "b.jsonl"), '{"text": "abc"}\n' * 10))
     monkeypatch.setattr("pipeline.sources.files.split_file", lambda f, s: split_file(f, s, 50))
     source = source_of("jsonl", tmp_path / "*.jsonl")
     files = expand_sources([source])

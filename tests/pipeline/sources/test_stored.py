@@ -2,7 +2,6 @@
 
 import json
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from pipeline.sources import stored
 from pipeline.sources.files import expand_sources, fingerprints
 from pipeline.sources.input_file import Fault, Raw
 from pipeline.sources.stored import list_members, member_mark
-from tests.pipeline.sources.reading import read_source, source_of
+from tests.pipeline.sources.reading import read_source, source_of, write_zip
 
 TEXTS = [
     f"국회는 오늘 본회의를 열어 새해 예산안 {number}건을 처리했다고 밝혔다." for number in range(6)
@@ -36,18 +35,10 @@ FILES = {
 }
 
 
-def pack(path: Path, files: Mapping[str, str | bytes]) -> Path:
-    """A zip of files, or folders."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
-        for name, text in files.items():
-            made.writestr(name, text)
-    return path
-
-
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
     """Two files of JSON in folders, beside others that no source of JSON reads."""
-    return pack(tmp_path / "신문.zip", FILES)
+    return write_zip(tmp_path / "신문.zip", FILES)
 
 
 def source_in(path: object) -> Source:
@@ -88,8 +79,10 @@ def test_a_zip_at_an_address_is_read_alike(archive):
 
 
 def test_archives_within_an_archive_are_counted_and_not_read(tmp_path, caplog):
-    inner = pack(tmp_path / "in.zip", {"a.json": nikl(TEXTS)}).read_bytes()
-    pack(tmp_path / "out.zip", {f"{n}/in.zip": inner for n in range(2)} | {"b.json": nikl(TEXTS)})
+    inner = write_zip(tmp_path / "in.zip", {"a.json": nikl(TEXTS)}).read_bytes()
+    write_zip(
+        tmp_path / "out.zip", {f"{n}/in.zip": inner for n in range(2)} | {"b.json": nikl(TEXTS)}
+    )
     for _ in range(2):
         stored._members.cache_clear()
         assert texts_of(source_in(tmp_path / "out.zip")) == TEXTS
@@ -102,18 +95,15 @@ def test_names_of_windows_are_korean(tmp_path):
     name, data = "라벨링데이터/글.json", nikl(TEXTS[:1]).encode()
     path = tmp_path / "a.zip"
     stand_in = b"x" * len(name.encode("cp949"))
-    pack(path, {stand_in.decode(): data})
+    write_zip(path, {stand_in.decode(): data})
     path.write_bytes(path.read_bytes().replace(stand_in, name.encode("cp949")))
     assert [of for of, _ in list_members(str(path))] == [f"{path}::{name}"]
     assert texts_of(source_in(path)) == TEXTS[:1]
 
 
-def test_a_changed_member_changes_its_digest_alone(archive):
+def test_a_changed_member_changes_its_digest_alone(archive, tmp_path):
     before = fingerprints(expand_sources([source_in(archive)]))
-    with zipfile.ZipFile(archive, "a") as made:
-        made.writestr("말뭉치/c.json", nikl(TEXTS[:1]))
-    other = archive.with_name("other.zip")
-    archive.rename(other)
+    other = write_zip(archive, {"말뭉치/c.json": nikl(TEXTS[:1])}).rename(tmp_path / "other.zip")
     after = fingerprints(expand_sources([source_in(other)]))
     assert len(before) == 2
     assert set(before.values()) < set(after.values())
@@ -137,9 +127,7 @@ def test_a_damaged_member_is_a_fault_and_a_damaged_archive_is_refused(archive):
 
 
 def test_what_unpacks_to_more_than_text_does_and_what_is_encrypted_is_refused(tmp_path, archive):
-    bomb = tmp_path / "bomb.zip"
-    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as made:
-        made.writestr("a.json", b" " * 200_000_000)
+    bomb = write_zip(tmp_path / "bomb.zip", {"a.json": b" " * 200_000_000})
     with pytest.raises(ValueError, match=r"bomb\.zip::a\.json unpacks from .* to 200,000,000"):
         list_members(str(bomb))
     data = bytearray(archive.read_bytes())
@@ -155,7 +143,7 @@ def test_init_takes_folders_that_differ_in_an_archive_for_several_sources(tmp_pa
     path = tmp_path / "a.zip"
     files = {f"nikl[1]/{n}.json": nikl(TEXTS[:3]) for n in range(2)}
     files |= {f"lines/{n}.json": json.dumps({"본문": TEXTS[n]}) for n in range(2)}
-    pack(path, files | {"z[0].json": json.dumps({"글": TEXTS[5]}), "읽기.pdf": "%PDF"})
+    write_zip(path, files | {"z[0].json": json.dumps({"글": TEXTS[5]}), "읽기.pdf": "%PDF"})
     found, _ = survey(path)
     assert {one.source.text_field for one in found} == {"document[].paragraph.form", "본문", "글"}
     texts = [text for one in found for text in texts_of(one.source)]
