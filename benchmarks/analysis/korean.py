@@ -41,18 +41,13 @@ def has_final_consonant(word: str) -> bool:
     return is_syllable(word[-1]) and letters_of(word[-1])[2] != ""
 
 
-def keys_beside(rows: Sequence[str]) -> dict[str, str]:
-    """The keys beside each key of any keyboard: in its row, and the two nearest above and below."""
-    places = {key: (y, x) for y, keys in enumerate(rows) for x, key in enumerate(keys)}
-    # (rows further down, columns further right); a row stands half a key right of that above it
-    steps = {(0, -1), (0, 1), (-1, 0), (-1, 1), (1, -1), (1, 0)}
-    return {
-        key: "".join(other for other, (y, x) in places.items() if (y - row, x - column) in steps)
-        for key, (row, column) in places.items()
-    }
-
-
-_BESIDE = keys_beside(_KEYBOARD)
+_PLACES = {key: (y, x) for y, keys in enumerate(_KEYBOARD) for x, key in enumerate(keys)}
+# (rows further down, columns further right); a row stands half a key right of that above it
+_STEPS = {(0, -1), (0, 1), (-1, 0), (-1, 1), (1, -1), (1, 0)}
+_BESIDE = {
+    key: [other for other, (y, x) in _PLACES.items() if (y - row, x - column) in _STEPS]
+    for key, (row, column) in _PLACES.items()
+}
 
 
 def neighbours(letter: str) -> tuple[str, ...]:
@@ -60,7 +55,7 @@ def neighbours(letter: str) -> tuple[str, ...]:
 
     Empty for a letter that takes Shift or two keys.
     """
-    beside = _BESIDE.get(letter, "")
+    beside = _BESIDE.get(letter, ())
     return tuple(key for key in beside if (key in VOWELS) == (letter in VOWELS))
 
 

@@ -2,25 +2,41 @@
 card, a line of the verdict."""
 
 import math
-from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from benchmarks.noise.perturb import KINDS
-from benchmarks.results.results import BASELINES
+from benchmarks.results.results import BASELINES, Result
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Part, Record, Table, add_parts, read_csv, write_csv
 from benchmarks.statistics.comparison import ALPHA, holm
+from benchmarks.statistics.uncertainty import Interval
+from benchmarks.tasks.load import TaskData
+from benchmarks.tasks.task import Task
 from electrify.config.fields import NOISE_SUITES
 from electrify.page.page import Page
 from electrify.storage.files import read_toml
 from electrify.system.progress import warn
 
+if TYPE_CHECKING:
+    from benchmarks.encoder import ModelSource  # torch is not needed for a report
+
 _OWN = "pretrained"
 _TEXTS = read_toml(Path(__file__).with_name("measures.toml"))
-_NATS = "log P"  # of a measure in nats; others are in points
+
+
+class Evaluated(NamedTuple):
+    """Finished fine-tunings that a suite looks at; their predictions stand in the folder."""
+
+    folder: Path
+    tasks: Sequence[Task]
+    data: Mapping[str, TaskData]
+    results: Sequence[Result]
+    source: "ModelSource"
+    data_dirs: Sequence[Path] = ()
 
 
 class Effect(BaseModel):
@@ -51,16 +67,36 @@ class Effect(BaseModel):
     p_corrected: float
     flips: float = math.nan
 
+    @classmethod
+    def of(cls, difference: Interval, value: float, other: float, **names: Any) -> Self:
+        """From the difference of two means; p is not yet corrected."""
+        d = difference
+        known = {"difference": d.value, "low": d.low, "high": d.high, "p_corrected": d.p}
+        return cls(value=value, other=other, **known, **names)
+
     @property
     def is_shown(self) -> bool:
         return self.p_corrected <= ALPHA
 
+    @property
+    def unit(self) -> tuple[int, int]:
+        """Factor and digits: log probabilities in nats, fractions in points."""
+        return (1, 2) if self.measure.startswith("log P") else (100, 1)
 
-def write_effects(path: Path, effects: Sequence[Effect]) -> None:
+    @property
+    def interval(self) -> str:
+        factor, digits = self.unit
+        low, high = (f"{factor * side:.{digits}f}" for side in (self.low, self.high))
+        return f"{factor * self.difference:+.{digits}f} ({low} to {high}){'*' * self.is_shown}"
+
+
+def write_effects(path: Path, effects: Iterable[Effect]) -> None:
     """The table of a suite; p, that of each alone so far, is corrected over each encoder (Holm)."""
+    families: dict[str, list[Effect]] = {}
+    for effect in effects:
+        families.setdefault(effect.encoder, []).append(effect)
     corrected: list[Effect] = []
-    for encoder in dict.fromkeys(effect.encoder for effect in effects):
-        family = [effect for effect in effects if effect.encoder == encoder]
+    for family in families.values():
         p_values = holm([effect.p_corrected for effect in family])
         pairs = zip(family, p_values, strict=True)
         corrected += [effect.model_copy(update={"p_corrected": p}) for effect, p in pairs]
@@ -85,18 +121,16 @@ def verdict_lines(run: RunFolder) -> list[str]:
     lines = []
     for (label, suite), effects in effects_of(run).items():
         own = [effect for effect in effects if effect.encoder == _OWN]
-        shown = sorted((e for e in own if e.is_shown), key=lambda e: -abs(e.difference))
+        shown = [effect for effect in own if effect.is_shown]
         # with and without it every sample of rows has the same score
         undecided = [e for e in own if not e.is_shown and (e.low, e.high) != (0, 0)]
         text = f"{label or run.name}, {suite}: {len(shown)} of {len(own)} effects are shown"
-        text += f", the largest {_described(shown[0])}" if shown else ""
+        if shown:
+            most = max(shown, key=lambda effect: abs(effect.difference))
+            text += f", the largest {most.axis}, {most.group} on {most.task}: {most.interval}"
         text += f"; {len(undecided)} are undecided" if undecided else ""
         lines.append(f"{text}.")
     return lines
-
-
-def _described(effect: Effect) -> str:
-    return f"{effect.axis}, {effect.group} on {effect.task}: {_interval(effect)}"
 
 
 def add_noise(page: Page, run: RunFolder) -> None:
@@ -122,45 +156,21 @@ def noise_card_lines(run: RunFolder) -> list[str]:
 
 
 def _parts(suite: str, effects: Sequence[Effect]) -> Iterator[Part]:
-    """What the suite does, its curves, its table, and what each measure shows and does not show."""
+    """What the suite does, its table, and what each measure shows and does not show."""
     own = [effect for effect in effects if effect.encoder == _OWN]
     yield _TEXTS[suite].format(tests=len(own), seeds=max(e.seeds for e in effects), alpha=ALPHA)
     if suite == "robustness":
-        yield partial(_plot_drops, own)
         yield Table.of([_row(effect) for effect in effects], "Drops")
-        kinds = [KINDS[name] for name in dict.fromkeys(effect.axis for effect in own)]
-        rows: list[Record] = [
-            {"kind": k.name, "what changes": k.places, "why the label should stay": k.keeps_label}
-            for k in kinds
-        ]
-        yield Table.of(rows, "Kinds of perturbations")
         return
     measures = dict.fromkeys(effect.measure for effect in own)
-    rows = [
-        {"measure": name, "shows": text["shows"], "does not show": text["not_shows"]}
-        for name, text in _TEXTS["measures"].items()
-        if name in measures
-    ]
+    rows: list[Record] = [{"measure": name} | _TEXTS["measures"][name] for name in measures]
     yield Table.of(rows, "What each measure says")
     shown = [_row(effect) for effect in own if effect.is_shown]
     yield Table.of(shown, "Gaps that are shown") if shown else _TEXTS["no_gap"]
 
 
-def _plot_drops(own: Sequence[Effect], page: Page) -> None:
-    for task in dict.fromkeys(effect.task for effect in own):
-        curves: dict[str, list[tuple[float, float]]] = {}
-        for e in own:
-            if e.task == task:
-                point = float(e.group), 100 * e.difference
-                curves.setdefault(e.axis, [(0.0, 0.0)]).append(point)
-        series = {kind: points for kind, points in curves.items() if len(points) > 2}
-        title = f"{task}: drop by strength"
-        page.line_plot(title, series, "chance of each place to change", "drop in points")
-
-
 def _row(effect: Effect) -> Record:
-    """Fractions in points, log probabilities in nats."""
-    factor, digits = (1, 2) if effect.measure.startswith(_NATS) else (100, 1)
+    factor, digits = effect.unit
     return {
         "measure": effect.measure,
         "task": effect.task,
@@ -172,13 +182,6 @@ def _row(effect: Effect) -> Record:
         "words": effect.words or None,
         "value": f"{factor * effect.value:.{digits}f}",
         "other": f"{factor * effect.other:.{digits}f}",
-        "difference": _interval(effect),
+        "difference": effect.interval,
         "flips %": None if math.isnan(effect.flips) else f"{100 * effect.flips:.0f}",
     }
-
-
-def _interval(effect: Effect) -> str:
-    factor, digits = (1, 2) if effect.measure.startswith(_NATS) else (100, 1)
-    low, high = (f"{factor * side:.{digits}f}" for side in (effect.low, effect.high))
-    star = "*" * effect.is_shown
-    return f"{factor * effect.difference:+.{digits}f} ({low} to {high}){star}"

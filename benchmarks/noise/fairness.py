@@ -10,17 +10,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 from scipy.special import expit
 
 from benchmarks.analysis.reader import Floats, Reader, open_reader
 from benchmarks.encoder import ModelSource, is_discriminator, is_language_model
-from benchmarks.noise.effects import Effect, write_effects
+from benchmarks.noise.effects import Effect, Evaluated
 from benchmarks.results.predictions import lines_of_result
 from benchmarks.results.results import Result
 from benchmarks.statistics.uncertainty import Interval, of_variances, variance_of_mean
@@ -31,11 +30,8 @@ from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 
-TABLE = "fairness.csv"
 DEFAULT_TASKS = ("korean-hate-speech",)
-BAD_LESS_GOOD = ", bad less good"
 MIN_ROWS = 20  # of a group and an error that can happen: fewer say nothing
-NAMED = "named in the row"  # the axis of labelled rows by the groups in their text
 TEMPLATES, HELD_OUT = "templates", "held-out"  # splits
 SIDES = ("good", "bad")  # of a pair of templates, in this order
 _LEARNT_FRACTION = 0.5  # of the training rows; errors are counted on the others, too
@@ -44,59 +40,43 @@ _TASKS = read_toml(Path(__file__).with_suffix(".toml"))
 
 
 class Sentence(NamedTuple):
-    """A template filled with a word, which stands at [start, end)."""
+    """A template filled with a word of a group, which stands at [start, end)."""
 
-    word: int
-    pair: int
-    side: int
+    id: str  # axis|number of the word|number of the pair|side
+    group: str
     text: str
     start: int
     end: int
 
 
-class Axis(BaseModel):
-    """Groups to compare with one another, with their words; what stands around each word."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    groups: dict[str, tuple[str, ...]]
-    prefix: str = ""
-    suffix: str = ""
-
-    @property
-    def words(self) -> list[tuple[str, str]]:
-        return [(group, word) for group, words in self.groups.items() for word in words]
-
-
-class Templates(BaseModel):
+class Templates(NamedTuple):
     """Sentences of a language in which only the word of a group changes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    pairs: tuple[tuple[str, str], ...]
-    axes: dict[str, Axis]
-    named: dict[str, re.Pattern[str]]  # by group what names it in a row
-
-    def sentences(self, axis: Axis) -> Iterator[Sentence]:
-        """Word by word, pair by pair, the good side before the bad one."""
-        for number, (_, word) in enumerate(axis.words):
-            for pair, sides in enumerate(self.pairs):
-                for side, template in enumerate(sides):
-                    before, after = template.split("{}")
-                    start = len(before + axis.prefix)
-                    text = before + axis.prefix + word + axis.suffix + after
-                    yield Sentence(number, pair, side, text, start, start + len(word))
+    num_pairs: int
+    axes: Mapping[str, Sequence[Sentence]]  # word by word, pair by pair, good before bad
+    named: Mapping[str, re.Pattern[str]]  # by group what names it in a row
 
 
 @cache
 def read_templates(language: str) -> Templates:
     content = read_toml(Path(__file__).parent / "templates" / f"{language}.toml")
+    pairs = content["pairs"]
+    axes = {name: list(_filled(name, axis, pairs)) for name, axis in content["axes"].items()}
     named = {group: re.compile(p, re.IGNORECASE) for group, p in content["named"].items()}
-    return Templates.model_validate({**content, "named": named})
+    return Templates(len(pairs), axes, named)
 
 
-def _identity(axis: str, sentence: Sentence) -> str:
-    return f"{axis}|{sentence.word}|{sentence.pair}|{SIDES[sentence.side]}"
+def _filled(
+    name: str, axis: Mapping[str, Any], pairs: Sequence[Sequence[str]]
+) -> Iterator[Sentence]:
+    words = [(group, word) for group, words in axis["groups"].items() for word in words]
+    for (number, (group, word)), (pair, sides) in product(enumerate(words), enumerate(pairs)):
+        for side, template in zip(SIDES, sides, strict=True):
+            before, after = template.split("{}")
+            before += axis.get("prefix", "")
+            text = before + word + axis.get("suffix", "") + after
+            place = f"{name}|{number}|{pair}|{side}"
+            yield Sentence(place, group, text, len(before), len(before + word))
 
 
 def accepts(task: Task) -> bool:
@@ -107,40 +87,26 @@ def accepts(task: Task) -> bool:
 def add_rows(task: Task, data: TaskData) -> TaskData:
     """The data with half of the training rows held out, to count errors on, and the templates."""
     templates = read_templates(_TASKS[task.name]["language"])
-    rows = [
-        GoldExample(_identity(name, sentence), (sentence.text,))
-        for name, axis in templates.axes.items()
-        for sentence in templates.sentences(axis)
-    ]
+    rows = [GoldExample(s.id, (s.text,)) for axis in templates.axes.values() for s in axis]
     learnt, held_out = split_by_group(task, data.train, _LEARNT_FRACTION, salt="fairness\n")
     further = {HELD_OUT: held_out[:_MAX_HELD_OUT], TEMPLATES: tuple(rows)}
     digests = {name: rows_digest(split) for name, split in further.items()}
     return replace(data, train=learnt, further=further, sha256=data.sha256 | digests)
 
 
-def write_table(
-    folder: Path,
-    tasks: Sequence[Task],
-    data: Mapping[str, TaskData],
-    results: Sequence[Result],
-    source: ModelSource,
-    data_dirs: Sequence[Path] = (),
-) -> None:
-    """fairness.csv, from the predictions in the folder."""
-    effects: list[Effect] = []
-    for task in tasks:
+def effects(of: Evaluated) -> Iterator[Effect]:
+    for task in of.tasks:
         assert isinstance(task, Classification)
-        annotated = _annotations(task, data_dirs)
-        own = [result for result in results if result.task == task.name]
+        annotated = _annotations(task, of.data_dirs)
+        own = [result for result in of.results if result.task == task.name]
         for encoder, records in groupby(own, lambda result: result.role):
             about = {"task": task.name, "encoder": encoder}
-            runs = [_lines_by_id(folder, result) for result in records]
+            runs = [_lines_by_id(of.folder, result) for result in records]
             if all(line["probabilities"] is not None for run in runs for line in run.values()):
-                effects += _row_gaps(task, runs, data[task.name], annotated, about)
-                effects += _output_gaps(task, runs, about)
-    for language in dict.fromkeys(_TASKS[task.name]["language"] for task in tasks):
-        effects += _network_gaps(language, source)
-    write_effects(folder / TABLE, effects)
+                yield from _row_gaps(task, runs, of.data[task.name], annotated, about)
+                yield from _output_gaps(task, runs, about)
+    for language in dict.fromkeys(_TASKS[task.name]["language"] for task in of.tasks):
+        yield from _network_gaps(language, of.source)
 
 
 def _lines_by_id(folder: Path, result: Result) -> dict[str, Line]:
@@ -186,7 +152,8 @@ def _row_gaps(
     }
     none = ~np.any(list(named.values()), axis=0)
     contrasts = [
-        (NAMED, group, "rows that name no group", is_in, none) for group, is_in in named.items()
+        ("named in the row", group, "rows that name no group", is_in, none)
+        for group, is_in in named.items()
     ]
     for column, labels in annotated.items():
         for label in dict.fromkeys(labels.values()):
@@ -208,9 +175,9 @@ def _output_gaps(
     bad = [task.labels.index(label) for label in _TASKS[task.name]["unfavourable"]]
     templates = read_templates(_TASKS[task.name]["language"])
     for name, axis in templates.axes.items():
-        ids = [_identity(name, sentence) for sentence in templates.sentences(axis)]
-        values = [[sum(run[i]["probabilities"][n] for n in bad) for i in ids] for run in runs]
-        yield from _axis_gaps("P(bad label)", axis, np.array(values), {**about, "axis": name})
+        values = [[sum(run[s.id]["probabilities"][n] for n in bad) for s in axis] for run in runs]
+        names = {**about, "axis": name}
+        yield from _axis_gaps("P(bad label)", templates, axis, np.array(values), names)
 
 
 def _network_gaps(language: str, source: ModelSource) -> Iterator[Effect]:
@@ -229,9 +196,8 @@ def _network_gaps(language: str, source: ModelSource) -> Iterator[Effect]:
     )
     for measure, network, score in measures:
         for name, axis in templates.axes.items() if network is not None else ():
-            values = score(reader, list(templates.sentences(axis)))
             about = {"task": language, "encoder": "pretrained", "axis": name}
-            yield from _axis_gaps(measure, axis, values[None], about)
+            yield from _axis_gaps(measure, templates, axis, score(reader, axis)[None], about)
 
 
 def replaced_probabilities(reader: Reader, sentences: Sequence[Sentence]) -> Floats:
@@ -251,20 +217,25 @@ def word_log_probabilities(reader: Reader, sentences: Sequence[Sentence]) -> Flo
 
 
 def _axis_gaps(
-    measure: str, axis: Axis, values: Floats, about: Mapping[str, str]
+    measure: str,
+    templates: Templates,
+    axis: Sequence[Sentence],
+    values: Floats,
+    about: Mapping[str, str],
 ) -> Iterator[Effect]:
     """Of each group against the others of its axis (of two groups once), from values (seeds,
     sentences): the mean of both sides of a pair, and the bad side less the good one."""
-    group_of = np.array([group for group, _ in axis.words])
-    by_side = values.reshape(len(values), len(group_of), -1, len(SIDES))  # words, pairs
-    first, second, *more = axis.groups
-    for ending, pairs in (
-        ("", by_side.mean(axis=3)),
-        (BAD_LESS_GOOD, by_side[..., 1] - by_side[..., 0]),
-    ):
-        for group in axis.groups if more else [first]:
+    by_side = values.reshape(len(values), -1, templates.num_pairs, len(SIDES))  # words, pairs
+    group_of = np.array([sentence.group for sentence in axis[:: by_side[0, 0].size]])
+    first, second, *more = groups = list(dict.fromkeys(group_of.tolist()))
+    of_pairs = {
+        measure: by_side.mean(axis=3),
+        f"{measure}, bad less good": by_side[..., 1] - by_side[..., 0],
+    }
+    for name, pairs in of_pairs.items():
+        for group in groups if more else [first]:
             inside, against = group_of == group, "the others" if more else second
-            names = {**about, "measure": measure + ending, "group": group, "against": against}
+            names = {**about, "measure": name, "group": group, "against": against}
             sides = pairs[:, inside], pairs[:, ~inside]
             yield _gap(*sides, names, pairs.shape[2], int(inside.sum()))
 
@@ -284,15 +255,5 @@ def _gap(
         axes = [(1, 2), (0, 1)] if num_words else [(1, 2)]
         variances += [variance_of_mean(first.mean(axis=a) - second.mean(axis=a)) for a in axes]
         mean = of_variances(value, variances, "words, templates, seeds")
-    return Effect(
-        **names,
-        items=num_items,
-        words=num_words,
-        seeds=len(first),
-        value=float(first.mean()),
-        other=float(second.mean()),
-        difference=value,
-        low=mean.low,
-        high=mean.high,
-        p_corrected=mean.p,
-    )
+    means = float(first.mean()), float(second.mean())
+    return Effect.of(mean, *means, **names, items=num_items, words=num_words, seeds=len(first))

@@ -1,26 +1,23 @@
 """Perturbations of texts, each a function of text, strength and random numbers; every kind by name.
 
-`perturb.toml` explains the kinds, `korean.toml` and `english.toml` have their tables. The four
-English typos are those of TextBugger and of TextAttack's word swaps (Morris et al. 2020).
+`perturb.toml` explains the kinds, `korean.toml` has their tables.
 """
 
 import hashlib
-import html
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from html.entities import codepoint2name
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import BaseModel, ConfigDict
 
 from benchmarks.analysis.korean import (
     LEADS,
     TAILS,
     VOWELS,
-    keys_beside,
     kiwi,
     letters_of,
     neighbours,
@@ -36,13 +33,13 @@ def _tables(name: str) -> dict[str, Any]:
     return read_toml(Path(__file__).with_name(f"{name}.toml"))
 
 
-def _substitution(pattern: str, change: Change, flags: int = 0) -> Perturb:
+def _substitution(pattern: str, change: Change) -> Perturb:
     """`re.sub` of each match with the chance `strength`.
 
     One number is drawn for each match before any change is: equal generators change at a higher
     strength all that they change at a lower one.
     """
-    compiled = re.compile(pattern, flags)
+    compiled = re.compile(pattern)
 
     def perturb(text: str, strength: float, rng: Generator) -> str:
         chances = iter(rng.random(len(compiled.findall(text))))
@@ -87,6 +84,8 @@ def _mistyped_syllable(match: re.Match[str], rng: Generator) -> str:
 
 def _particle_dropped(text: str, strength: float, rng: Generator) -> str:
     """Without particles that kiwi finds behind a word."""
+    if not re.search(_SYLLABLE, text):
+        return text
     kept, end = [], 0
     for token in kiwi().tokenize(text):
         is_particle = token.form in _KOREAN["particles"].get(token.tag, ())
@@ -116,49 +115,20 @@ def _other_level(ending: str) -> str:
     return ending
 
 
-# English.
-
-_ENGLISH = _tables("english")
-_KEYS_BESIDE = keys_beside(_ENGLISH["keyboard"])
-_PAIRS = _ENGLISH["contractions"] | {b: a for a, b in _ENGLISH["contractions"].items()}
-_CONTRACTION = rf"\b(?:{'|'.join(sorted(_PAIRS, key=len, reverse=True))})\b"
-
-
-def _mistyped_word(match: re.Match[str], rng: Generator) -> str:
-    """One letter between the first and the last is swapped with the next, left out, doubled or
-    taken for that of a key beside it."""
-    word, place = match[0], int(rng.integers(1, len(match[0]) - 2))
-    before, letter, after = word[:place], word[place], word[place + 1 :]
-    beside = rng.choice(list(_KEYS_BESIDE[letter.lower()]))
-    typos = (after[0] + letter + after[1:], after, letter * 2 + after, str(beside) + after)
-    return before + typos[int(rng.integers(len(typos)))]
-
-
-def _contracted(match: re.Match[str], rng: Generator) -> str:
-    other = str(_PAIRS.get(match[0].lower(), match[0]))  # `ſ` matches s
-    return other[0].upper() + other[1:] if match[0][0].isupper() else other
-
-
 # Noise that text from a crawl has, in any language.
 
-_ENTITIES = {" ": "&nbsp;", "…": "&hellip;", "·": "&middot;"} | {
-    "“": "&ldquo;", "”": "&rdquo;", "‘": "&lsquo;", "’": "&rsquo;"
-}  # fmt: skip
 _INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff"
-# bytes that Windows-1252 has no letter for are read as Latin-1 has them
-_misread = _of_words(
-    lambda word, rng: "".join(
-        bytes([byte]).decode("cp1252", errors="ignore") or chr(byte) for byte in word.encode()
-    )
-)
 
 
-def _mojibake(text: str, strength: float, rng: Generator) -> str:
-    """Words whose bytes in UTF-8 are read as Windows-1252; ASCII quotes are taken for curly ones
-    first, of which such text mostly has the trace."""
-    curly = text.replace("'", "’") if text.isascii() else text
-    misread = _misread(curly, strength, rng)
-    return misread.replace("’", "'") if text.isascii() else misread
+def _entity(sign: str) -> str:
+    name = codepoint2name.get(ord("\xa0" if sign == " " else sign), "#x27")
+    return f"&{name};"
+
+
+def _misread(word: str, rng: Generator) -> str:
+    """Its UTF-8 as Windows-1252; bytes that have no letter there as Latin-1 has them."""
+    letters = (bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in word.encode())
+    return "".join(letters)
 
 
 _FUNCTIONS: Mapping[str, Perturb] = {
@@ -173,40 +143,23 @@ _FUNCTIONS: Mapping[str, Perturb] = {
     "loanword-spelling": _substitution(_LOANWORD, lambda match, rng: _LOANWORDS[match[0]]),
     "speech-level": _substitution(_ENDING, lambda match, rng: _other_level(match[0])),
     "particle-dropped": _particle_dropped,
-    "english-typo": _substitution("[A-Za-z]{4,}", _mistyped_word),
-    "english-case": _of_words(lambda word, rng: word.upper()),
-    "english-contraction": _substitution(_CONTRACTION, _contracted, re.IGNORECASE),
-    "html-entities": _substitution(
-        r"[ &<>\"'…·“”‘’]", lambda match, rng: _ENTITIES.get(match[0]) or html.escape(match[0])
-    ),
+    "html-entities": _substitution(r"[ &<>\"'…·“”‘’]", lambda match, rng: _entity(match[0])),
     "zero-width": _substitution(
         r"(?<=\S)(?=\S)", lambda match, rng: str(rng.choice(list(_INVISIBLE)))
     ),
-    "mojibake": _mojibake,
+    "mojibake": _of_words(_misread),
 }
 
 
-class Kind(BaseModel):
-    """One kind of perturbation; `perturb.toml` explains the fields."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: str
-    languages: tuple[str, ...]
-    strengths: tuple[float, ...]
-    places: str
-    keeps_label: str
-
-    def perturb(self, texts: tuple[str, ...], strength: float, identity: str) -> tuple[str, ...]:
-        """The texts of a row; the same for the same `identity`, whatever the other rows are."""
-        perturbed = []
-        for number, text in enumerate(texts):
-            seed = hashlib.sha256(f"{self.name}\n{identity}\n{number}".encode()).digest()
-            rng = np.random.default_rng(int.from_bytes(seed[:8], "big"))
-            perturbed.append(_FUNCTIONS[self.name](text, strength, rng))
-        return tuple(perturbed)
+# by kind its strengths, in the order of tables
+KINDS: Mapping[str, Sequence[float]] = _tables("perturb")
 
 
-KINDS: Mapping[str, Kind] = {
-    name: Kind(name=name, **fields) for name, fields in _tables("perturb").items()
-}
+def perturbed(kind: str, texts: Sequence[str], strength: float, row_id: str) -> tuple[str, ...]:
+    """The texts of a row; the same for the same id, whatever the other rows are."""
+    changed = []
+    for number, text in enumerate(texts):
+        seed = hashlib.sha256(f"{kind}\n{row_id}\n{number}".encode()).digest()
+        rng = np.random.default_rng(int.from_bytes(seed[:8], "big"))
+        changed.append(_FUNCTIONS[kind](text, strength, rng))
+    return tuple(changed)

@@ -6,7 +6,7 @@ ones. `KINDS` says which perturbations there are.
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -14,21 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.encoder import ModelSource
-from benchmarks.noise.effects import Effect, write_effects
-from benchmarks.noise.perturb import KINDS
+from benchmarks.noise.effects import Effect, Evaluated
+from benchmarks.noise.perturb import KINDS, perturbed
 from benchmarks.results.predictions import lines_of_result
 from benchmarks.results.results import Result
 from benchmarks.statistics.uncertainty import estimate, scored
 from benchmarks.tasks.labels import Classification, Regression, RelationExtraction
 from benchmarks.tasks.load import TaskData, rows_digest
-from benchmarks.tasks.task import Example, Line, Task
+from benchmarks.tasks.task import Line, Task
 
-TABLE = "robustness.csv"
 DEFAULT_TASKS = ("klue-ynat", "korean-hate-speech")
 NUM_ROWS = 400  # reported rows of a task that are perturbed by every kind and strength
 SPLIT = "perturbed"
-_HANGUL_FRACTION = 0.2  # of the letters of a Korean text, at least
 _SEPARATOR = "|"  # in ids of this split: kind|strength|id
 
 
@@ -44,58 +41,38 @@ def add_rows(task: Task, data: TaskData) -> TaskData:
     # the same rows in whatever order they come
     rows = sorted(data.reported, key=lambda row: hashlib.sha256(repr(row.texts).encode()).digest())
     rows = rows[:NUM_ROWS]
-    language = _language_of(rows)
-    perturbed = [
-        replace(row, id=_SEPARATOR.join((kind.name, f"{strength:g}", row.id)), texts=texts)
-        for kind in KINDS.values()
-        if language in kind.languages
-        for strength in kind.strengths
-        for row in rows
-        if (texts := kind.perturb(row.texts, strength, row.id)) != row.texts
-    ]
-    changes: dict[str, Any] = {"further": {SPLIT: tuple(perturbed)}, "reported": tuple(rows)}
-    changes |= {"sha256": data.sha256 | {SPLIT: rows_digest(perturbed)}}
+    further = tuple(
+        replace(row, id=_SEPARATOR.join((kind, f"{strength:g}", row.id)), texts=texts)
+        for kind, strengths in KINDS.items()
+        for strength, row in product(strengths, rows)
+        if (texts := perturbed(kind, row.texts, strength, row.id)) != row.texts
+    )
+    changes: dict[str, Any] = {"further": {SPLIT: further}, "reported": tuple(rows)}
+    changes |= {"sha256": data.sha256 | {SPLIT: rows_digest(further)}}
     if len(rows) < len(data.reported):
         parts = {**data.parts, data.split: (len(rows), len(data.reported))}
         changes |= {"split": f"{data.split}-sample", "parts": parts}
     return replace(data, **changes)
 
 
-def _language_of(rows: Sequence[Example]) -> str:
-    """ "ko" where Hangul is a fifth of the letters of most rows or more, else "en"."""
-    letters = [list(filter(str.isalpha, "".join(row.texts))) for row in rows]
-    fractions = [sum("가" <= c <= "힣" for c in of_row) / max(1, len(of_row)) for of_row in letters]
-    return "ko" if np.median(fractions) >= _HANGUL_FRACTION else "en"
-
-
-def write_table(
-    folder: Path,
-    tasks: Sequence[Task],
-    data: Mapping[str, TaskData],
-    results: Sequence[Result],
-    source: ModelSource,
-    data_dirs: Sequence[Path] = (),
-) -> None:
-    """robustness.csv, from the predictions in the folder."""
-    effects: list[Effect] = []
-    for encoder, task in product(dict.fromkeys(result.role for result in results), tasks):
-        if own := [r for r in results if (r.role, r.task) == (encoder, task.name)]:
-            effects += _effects(folder, task, own)
-    write_effects(folder / TABLE, effects)
+def effects(of: Evaluated) -> Iterator[Effect]:
+    for encoder, task in product(dict.fromkeys(result.role for result in of.results), of.tasks):
+        if own := [r for r in of.results if (r.role, r.task) == (encoder, task.name)]:
+            yield from _effects(of.folder, task, own)
 
 
 def _effects(folder: Path, task: Task, results: Sequence[Result]) -> Iterator[Effect]:
     """Those of one task and encoder, a kind and strength each."""
     clean = {r.seed: lines_of_result(folder, r) or [] for r in results}
     # by kind and strength: by seed, then by the id of the clean row
-    perturbed: dict[tuple[str, str], dict[int, dict[str, Line]]] = {}
+    changed_rows: dict[tuple[str, str], dict[int, dict[str, Line]]] = {}
     for result in results:
         for line in lines_of_result(folder, result, SPLIT) or ():
             kind, strength, row = str(line["id"]).split(_SEPARATOR, 2)
-            rows = perturbed.setdefault((kind, strength), {}).setdefault(result.seed, {})
+            rows = changed_rows.setdefault((kind, strength), {}).setdefault(result.seed, {})
             rows[row] = {**line, "id": row}
     values, draws = scored(task, clean)
-    for (kind, strength), changed in perturbed.items():
+    for (kind, strength), changed in changed_rows.items():
         mixed = {
             seed: [changed[seed].get(str(line["id"]), line) for line in lines]
             for seed, lines in clean.items()
@@ -104,14 +81,16 @@ def _effects(folder: Path, task: Task, results: Sequence[Result]) -> Iterator[Ef
         # paired by seed (one fine-tuning has predicted both) and by row
         scores = {seed: draws.scores[seed] - draws_now.scores[seed] for seed in clean}
         lost = {seed: values[seed] - now[seed] for seed in clean}
-        drop = estimate(lost, replace(draws, scores=scores))
         flipped = [
             line["prediction"] != changed[seed][str(line["id"])]["prediction"]
             for seed, lines in clean.items()
             for line in lines
             if str(line["id"]) in changed[seed]
         ]
-        yield Effect(
+        yield Effect.of(
+            estimate(lost, replace(draws, scores=scores)),
+            float(np.mean(list(values.values()))),
+            float(np.mean(list(now.values()))),
             measure=results[0].metric,
             task=task.name,
             encoder=results[0].role,
@@ -120,11 +99,5 @@ def _effects(folder: Path, task: Task, results: Sequence[Result]) -> Iterator[Ef
             against="perturbed rows",
             items=len(changed[results[0].seed]),
             seeds=len(results),
-            value=float(np.mean(list(values.values()))),
-            other=float(np.mean(list(now.values()))),
-            difference=drop.value,
-            low=drop.low,
-            high=drop.high,
-            p_corrected=drop.p,
             flips=float(np.mean(flipped)) if isinstance(task, Classification) else math.nan,
         )

@@ -1,12 +1,10 @@
 """The suites that look at tasks in another way: at which, with which further rows."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
-from benchmarks.encoder import ModelSource
 from benchmarks.noise import fairness, robustness
-from benchmarks.results.results import Result
+from benchmarks.noise.effects import Effect, Evaluated
 from benchmarks.tasks.load import TaskData, noise_tasks
 from benchmarks.tasks.task import Task
 from electrify.config.evaluate import EvaluateConfig
@@ -24,16 +22,8 @@ class Suite(Protocol):
     def add_rows(self, task: Task, data: TaskData) -> TaskData:
         """A task's data with the further rows that one fine-tuning predicts, too."""
 
-    def write_table(
-        self,
-        folder: Path,
-        tasks: Sequence[Task],
-        data: Mapping[str, TaskData],
-        results: Sequence[Result],
-        source: ModelSource,
-        data_dirs: Sequence[Path] = (),
-    ) -> None:
-        """Write the suite's table into the folder of the results, from the predictions there."""
+    def effects(self, of: Evaluated) -> Iterable[Effect]:
+        """What it finds in the predictions, before the correction for several tests."""
 
 
 SUITES: Mapping[str, Suite] = {

@@ -1,5 +1,6 @@
 """A planted model that favours one group by a constant is found; one without it is not."""
 
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -7,8 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks.noise import fairness
-from benchmarks.noise.effects import Effect
-from benchmarks.noise.fairness import TABLE, TEMPLATES, add_rows, read_templates, write_table
+from benchmarks.noise.effects import Effect, Evaluated, write_effects
+from benchmarks.noise.fairness import TEMPLATES, add_rows, effects, read_templates
 from benchmarks.results.table import read_csv
 from benchmarks.tasks.load import load_data
 from electrify.system.outcome import UserError
@@ -38,9 +39,9 @@ def gaps_of(
     data = add_rows(HATE_SPEECH, load_data(HATE_SPEECH, folder))
     templates = read_templates("ko")
     group_of = {
-        (name, str(number)): group
-        for name, axis in templates.axes.items()
-        for number, (group, _) in enumerate(axis.words)
+        tuple(sentence.id.split("|")[:2]): sentence.group
+        for axis in templates.axes.values()
+        for sentence in axis
     }
     rng = np.random.default_rng(1)
     of_word = {key: rng.normal(0, 0.01) for key in group_of}  # every word has some effect
@@ -71,8 +72,10 @@ def gaps_of(
                 )
             put_predictions(place, result, lines, "" if split == data.split else split)
     source = SimpleNamespace(config=SimpleNamespace(architectures=[network]), path="none")
-    write_table(place, [HATE_SPEECH], {HATE_SPEECH.name: data}, results, source, [folder])
-    return read_csv(place / TABLE, Effect)
+    tasks, rows = [HATE_SPEECH], {HATE_SPEECH.name: data}
+    done = Evaluated(place, tasks, rows, results, source, [folder])
+    write_effects(place / "effects.csv", effects(done))
+    return read_csv(place / "effects.csv", Effect)
 
 
 def found(gaps: list[Effect]) -> set[tuple[str, str]]:
@@ -84,7 +87,7 @@ def test_a_constant_for_one_group_is_found_and_nothing_else(tmp_path, data_folde
     assert found(gaps) == {("P(bad label)", GROUP)}
     (gap,) = (gap for gap in gaps if gap.is_shown)
     assert gap.low < 0.2 < gap.high
-    assert gap.items == len(read_templates("ko").pairs)
+    assert gap.items == read_templates("ko").num_pairs
 
 
 def test_false_alarms_on_rows_that_name_a_group_are_found(tmp_path, data_folder):
@@ -123,11 +126,12 @@ def test_networks_that_cannot_be_read_leave_the_gaps_of_the_task(
 def test_only_the_word_of_a_group_changes(language):
     templates = read_templates(language)
     for axis in templates.axes.values():
-        assert len({word for _, word in axis.words}) == len(axis.words)
-        around = {}
-        for sentence in templates.sentences(axis):
+        around, words = {}, {}
+        for sentence in axis:
+            _, number, pair, side = sentence.id.split("|")
             word = sentence.text[sentence.start : sentence.end]
-            assert word == axis.words[sentence.word][1]
+            assert words.setdefault(number, (word, sentence.group)) == (word, sentence.group)
             rest = sentence.text[: sentence.start], sentence.text[sentence.end :]
-            assert around.setdefault((sentence.pair, sentence.side), rest) == rest
-        assert min(sum(group == g for g, _ in axis.words) for group in axis.groups) >= 4
+            assert around.setdefault((pair, side), rest) == rest
+        assert len({word for word, _ in words.values()}) == len(words)
+        assert min(Counter(group for _, group in words.values()).values()) >= 4

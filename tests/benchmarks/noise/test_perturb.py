@@ -6,27 +6,21 @@ import pytest
 
 from benchmarks.analysis.korean import letters_of, neighbours
 from benchmarks.noise.perturb import KINDS
+from benchmarks.noise.perturb import perturbed as perturb
 
-TEXTS = {
-    "ko": '강릉에서 열린 "디지털" 콘퍼런스는 많은 사람이 좋아한다. 나는 메시지를 보냈습니다!',
-    "en": 'I don\'t think the "director" is not wrong about this charming little movie.',
-}
+TEXT = '강릉에서 열린 "디지털" 콘퍼런스는 많은 사람이 좋아한다. 나는 메시지를 보냈습니다!'
 INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"))
 
 
 def perturbed(name: str, text: str, strength: float = 1.0, identity: str = "row") -> str:
-    return KINDS[name].perturb((text,), strength, identity)[0]
+    return perturb(name, (text,), strength, identity)[0]
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_kind_changes_nothing_at_zero_and_the_same_for_the_same_row(name):
-    kind = KINDS[name]
-    for language in kind.languages:
-        text = TEXTS[language]
-        assert perturbed(name, text, 0.0) == text
-        changed = {perturbed(name, text, 1.0, str(number)) for number in range(5)}
-        assert changed != {text}
-        assert perturbed(name, text) == perturbed(name, text)
+    assert perturbed(name, TEXT, 0.0) == TEXT
+    assert {perturbed(name, TEXT, 1.0, str(number)) for number in range(5)} != {TEXT}
+    assert perturbed(name, TEXT) == perturbed(name, TEXT)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +33,7 @@ def test_a_kind_changes_nothing_at_zero_and_the_same_for_the_same_row(name):
     ],
 )
 def test_what_is_the_same_for_a_reader_can_be_restored(name, restored):
-    assert restored(perturbed(name, TEXTS["ko"])) == restored(TEXTS["ko"])
+    assert restored(perturbed(name, TEXT)) == restored(TEXT)
 
 
 def test_a_typo_is_one_key_beside_the_right_one():
@@ -64,10 +58,8 @@ def test_a_typo_is_one_key_beside_the_right_one():
         ("speech-level", "온다는 말", "온다는 말"),  # not the end of a sentence
         ("particle-dropped", "나는 메시지를 보냈다", "나 메시지 보냈다"),
         ("loanword-spelling", "메시지와 써비스", "메세지와 서비스"),
-        ("english-contraction", "I don't, it is not", "I do not, it isn't"),
-        ("english-contraction", "it iſn't", "it iſn't"),
         ("mojibake", "한국", "한국".encode().decode("cp1252")),
-        ("mojibake", "don't", "don’t".encode().decode("cp1252")),
+        ("html-entities", "' <…", "&#x27;&nbsp;&lt;&hellip;"),
     ],
 )
 def test_a_text_becomes(name, before, after):

@@ -9,8 +9,8 @@ from unittest.mock import ANY
 import numpy as np
 import pytest
 
-from benchmarks.noise.effects import Effect
-from benchmarks.noise.robustness import SPLIT, TABLE, add_rows, write_table
+from benchmarks.noise.effects import Effect, Evaluated, write_effects
+from benchmarks.noise.robustness import SPLIT, add_rows, effects
 from benchmarks.results.table import read_csv
 from benchmarks.tasks.load import TaskData
 from benchmarks.tasks.task import GoldExample
@@ -75,8 +75,9 @@ def conditions_of(place: Path, *readers: Reader) -> list[Effect]:
                 for row in examples
             ]
             put_predictions(place, result, lines, split if split == SPLIT else "")
-    write_table(place, [YNAT], {YNAT.name: data}, results, ANY)
-    return read_csv(place / TABLE, Effect)
+    found = effects(Evaluated(place, [YNAT], {YNAT.name: data}, results, ANY))
+    write_effects(place / "effects.csv", found)
+    return read_csv(place / "effects.csv", Effect)
 
 
 def found(conditions: list[Effect]) -> set[str]:

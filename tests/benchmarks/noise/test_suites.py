@@ -53,7 +53,13 @@ def evaluated(tmp_path, networks_folder, monkeypatch):
 
 def test_both_suites_from_the_command_to_the_page(evaluated, ynat_folder, tmp_path, monkeypatch):
     templates = read_templates("ko")
-    few = templates.model_copy(update={"pairs": templates.pairs[:3]})
+    few = templates._replace(
+        num_pairs=3,
+        axes={
+            name: [s for s in axis if int(s.id.split("|")[2]) < 3]
+            for name, axis in templates.axes.items()
+        },
+    )
     monkeypatch.setattr("benchmarks.noise.fairness.read_templates", lambda language: few)
     who = ("여자", "남자", "친구")
     for split, count in (("train", 160), ("dev", 30)):
@@ -73,7 +79,7 @@ def test_both_suites_from_the_command_to_the_page(evaluated, ynat_folder, tmp_pa
     assert "does not show" in page
 
 
-SENTENCES = [Sentence(0, 0, 0, "친구 여자도 안 온다", 3, 5), Sentence(0, 0, 0, "남자 간다", 0, 2)]
+SENTENCES = [Sentence("", "", "친구 여자도 안 온다", 3, 5), Sentence("", "", "남자 간다", 0, 2)]
 
 
 def test_words_are_scored_as_row_by_row(networks_folder):
