@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from benchmarks.tasks.registry import TASKS, tasks_of
+from benchmarks.tasks.registry import TASKS
 from electrify.config.fields import Count, Section
 from electrify.config.load import load_config, parse_part, read_config, toml_key, toml_value
 from electrify.config.run import RunConfig
@@ -17,7 +17,6 @@ from electrify.stage.plan import output_dir
 from electrify.stage.remote import is_address
 from electrify.system.outcome import UserError
 
-Seeds = tuple[Annotated[int, Field(ge=0, lt=2**63)], ...]
 MEAN = "all tasks"
 
 
@@ -28,7 +27,6 @@ class Claim:
     better: str
     worse: str
     is_equality: bool
-    source: str = ""  # where it is from: else the experiment
 
     @property
     def text(self) -> str:
@@ -47,8 +45,6 @@ class Experiment(Section):
 
     variants: Annotated[tuple[str, ...], Field(min_length=1)]
     claims: tuple[Annotated[Claim, BeforeValidator(read_claim)], ...] = ()
-    source: str = ""  # of the claims
-    seeds: Seeds = ()  # none: the grid's
 
     @model_validator(mode="after")
     def _check_claims(self) -> Self:
@@ -65,11 +61,10 @@ class Grid(Section):
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]  # a folder is named by it
     base: Path  # in the file from its folder; here from the working directory
-    seeds: Seeds = ()  # of pretraining; none in the file: the base's
+    seeds: tuple[
+        Annotated[int, Field(ge=0, lt=2**63)], ...
+    ] = ()  # of pretraining; none in the file: the base's
     num_processes: Count = 1
-    # "all tasks", a language or a task; none: the first of these
-    judged_by: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    notes: tuple[str, ...] = ()  # paragraphs of the report
     common: dict[str, Any] = Field(default_factory=dict)
     variants: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
     experiments: dict[str, Experiment] = Field(default_factory=dict)
@@ -95,11 +90,7 @@ class Grid(Section):
 
     @property
     def claims(self) -> list[Claim]:
-        return [
-            replace(claim, source=experiment.source or label)
-            for label, experiment in self.experiments.items()
-            for claim in experiment.claims
-        ]
+        return [claim for experiment in self.experiments.values() for claim in experiment.claims]
 
 
 def load_grid(path: Path) -> Grid:
@@ -173,13 +164,6 @@ def base_config(grid: Grid, overrides: Sequence[str]) -> RunConfig:
             f"output_dir = {config.output_dir!r}: the runs of a grid share folders by links, and "
             "an address has no links; give a folder: --set output_dir=out/NAME"
         )
-    tasks = tasks_of(config.evaluate) if grid.judged_by else ()
-    columns = column_groups([task.name for task in tasks])
-    if lacking := [column for column in grid.judged_by if column not in columns]:
-        raise UserError(
-            f"judged_by: there is no {lacking[0]!r} among the columns of scores "
-            f"({', '.join(columns)})"
-        )
     return config
 
 
@@ -192,10 +176,8 @@ def plan_runs(grid: Grid, overrides: Sequence[str]) -> list[Run]:
     """Experiment by experiment, in each the first seed of every variant, then the second of every
     one: what a stopped grid has can be compared."""
     base = base_config(grid, overrides)
-    groups = [(e.variants, e.seeds or grid.seeds) for e in grid.experiments.values()]
-    in_one = {variant for e in grid.experiments.values() for variant in e.variants}
-    groups.append((tuple(v for v in grid.variants if v not in in_one), grid.seeds))
-    wanted = [(v, seed) for variants, seeds in groups for seed in seeds for v in variants]
+    groups = [*(e.variants for e in grid.experiments.values()), tuple(grid.variants)]
+    wanted = [(v, seed) for variants in groups for seed in grid.seeds for v in variants]
     return [_run(grid, base, overrides, *of_run) for of_run in dict.fromkeys(wanted)]
 
 

@@ -117,9 +117,8 @@ class Verdict:
     """A claim beside the scores."""
 
     claim: Claim
-    column: str  # of scores that it is judged by
     difference: Interval | None  # of the first to the second; None: not both are there
-    p_corrected: float = math.nan  # over all claims and columns (Holm)
+    p_corrected: float = math.nan  # over all claims (Holm)
 
     @property
     def outcome(self) -> str:
@@ -135,14 +134,11 @@ class Verdict:
         return "holds" if self.difference.value > 0 else "does not hold: the other way round"
 
 
-def judge(claims: Iterable[Claim], columns: Iterable[str], scores: GridScores) -> list[Verdict]:
-    """Each claim by each column's means over seeds, p corrected over all: one that cannot be told
-    yet counts as p = 1, so that the verdicts of a grid under way need as much as those of all."""
-    verdicts = [
-        Verdict(claim, column, scores.difference(column, claim.better, claim.worse))
-        for column in columns
-        for claim in claims
-    ]
+def judge(claims: Iterable[Claim], scores: GridScores) -> list[Verdict]:
+    """Each claim by its means over seeds, p corrected over all: one that cannot be told yet counts
+    as p = 1, so that the verdicts of a grid under way need as much as those of all."""
+    column = scores.headline
+    verdicts = [Verdict(c, scores.difference(column, c.better, c.worse)) for c in claims]
     p_values = [v.difference.p if v.difference else math.nan for v in verdicts]
     return [
         verdict if math.isnan(p) else replace(verdict, p_corrected=corrected)
@@ -157,10 +153,8 @@ def write_report(
     runs = [figures[run.label] for run in planned if run.label in figures]
     missing = [run.label for run in planned if run.label not in figures]
     scores = GridScores(runs)
-    columns = list(dict.fromkeys(grid.judged_by or (scores.headline,))) if scores.runs else []
-    verdicts = judge(grid.claims, columns, scores)
-    columns = columns if verdicts else []
-    said = [_summary(column, verdicts) for column in columns] if runs else ["No run is finished."]
+    verdicts = judge(grid.claims, scores) if scores.runs else []
+    said = [_summary(verdicts)] if verdicts else [] if runs else ["No run is finished."]
     if runs and missing:
         said.append(f"{len(missing)} runs are not finished: {'; '.join(missing)}.")
     if scores.left_out:
@@ -172,19 +166,18 @@ def write_report(
     }
     sections: dict[str, list[Part]] = {}
     if verdicts:
-        rest = [
-            f"{column}: the rest has a standard deviation of {percent(fit.sd)} points, with "
-            f"{fit.degrees} degrees of freedom."
-            for column in columns
-            if (fit := scores.fits.get(column)) and not math.isnan(fit.sd)
-        ]
-        claims = Table.of(_claim_rows(verdicts, scores))
-        sections["Claims"] = [claims, *rest, _TEXTS["method"].format(alpha=ALPHA)]
+        sections["Claims"] = [Table.of(_claim_rows(verdicts, scores))]
+        fit = scores.fits.get(scores.headline)
+        if fit and not math.isnan(fit.sd):
+            sections["Claims"].append(
+                f"{scores.headline}: the rest has a standard deviation of {percent(fit.sd)} "
+                f"points, with {fit.degrees} degrees of freedom."
+            )
+        sections["Claims"].append(_TEXTS["method"].format(alpha=ALPHA))
     for question, rows in questions.items():
         sections[question] = [_TEXTS["meaning"] + ".", Table.of(rows)]
     if runs:
-        table = Table.of([_run_row(run, scores) for run in runs])
-        sections["Runs"] = [table, *grid.notes]
+        sections["Runs"] = [Table.of([_run_row(run, scores) for run in runs])]
     title = f"Ablation: {grid.name}"
     flops = [cost for run in runs if (cost := run.summary["flops_matmul"])]
     apart = max(flops) / min(flops) - 1 if flops else 0.0  # steps are whole
@@ -204,36 +197,31 @@ def write_report(
     return "\n".join([*(lines or said), str(place)])
 
 
-def _summary(column: str, verdicts: Sequence[Verdict]) -> str:
-    """How many claims came out how: 'By all tasks, of 9 claims: 1 holds (a > b), 8 ...'."""
+def _summary(verdicts: Sequence[Verdict]) -> str:
+    """How many claims came out how: 'Of 9 claims: 1 holds (a > b), 8 ...'."""
     claims: dict[str, list[str]] = {}
     for verdict in verdicts:
-        if verdict.column == column:
-            outcome = verdict.outcome.partition(":")[0]
-            claims.setdefault(outcome, []).append(verdict.claim.text)
+        claims.setdefault(verdict.outcome.partition(":")[0], []).append(verdict.claim.text)
     parts = [
         f"{len(texts)} {outcome}" + (f" ({'; '.join(texts)})" if "hold" in outcome else "")
         for outcome, texts in claims.items()
     ]
-    return f"By {column}, of {sum(map(len, claims.values()))} claims: {', '.join(parts)}."
+    return f"Of {len(verdicts)} claims: {', '.join(parts)}."
 
 
 def _claim_rows(verdicts: Sequence[Verdict], scores: GridScores) -> list[Record]:
-    """Each claim by each column that judges it, with its difference by all columns."""
+    """Each claim with its difference by all columns; the first one judges it."""
     return [
         {
-            "claim": claim.text,
-            "of": claim.source,
+            "claim": v.claim.text,
             **{
-                column: _plus_minus(scores.difference(column, claim.better, claim.worse))
+                column: _plus_minus(scores.difference(column, v.claim.better, v.claim.worse))
                 for column in scores.fits
             },
-            "by": verdict.column,
-            "p, corrected": p_text(verdict.p_corrected),
-            "at this scale": verdict.outcome,
+            "p, corrected": p_text(v.p_corrected),
+            "at this scale": v.outcome,
         }
-        for verdict in verdicts
-        for claim in [verdict.claim]
+        for v in verdicts
     ]
 
 
