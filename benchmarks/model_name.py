@@ -6,7 +6,7 @@ from pathlib import Path
 from huggingface_hub import hf_hub_download, try_to_load_from_cache
 
 from electrify.stage.plan import NETWORKS, is_hub_name
-from electrify.storage.hub import announce_weights, hub_failure, try_hub
+from electrify.storage.hub import hub_failure, try_hub
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 
@@ -45,7 +45,6 @@ def commit_of(path: str) -> str | None:
     try_hub()
     try:
         file = hf_hub_download(path, "config.json")
-        announce_weights(path, Path(file).parent.name)
     except Exception as error:  # of the network, of rights: the hub's client has many sorts
         cached = try_to_load_from_cache(path, "config.json")
         if not isinstance(cached, str):

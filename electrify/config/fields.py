@@ -134,12 +134,7 @@ def check_language(code: str) -> str:
     except LanguageTagError:
         language = None
     if language is None or language.language is None or not language.is_valid():
-        given = code.strip().lower()
-        meant = TABLES["language_hints"].get(given)
-        if meant is None and len(given) == 2 and given.isascii():
-            # a country's, such as jp: what is spoken there
-            spoken = Language.make(territory=given.upper()).maximize().language
-            meant = None if spoken == "en" else spoken  # which it also is for no country's
+        meant = TABLES["language_hints"].get(code.strip().lower())
         raise UserError(
             f"{code!r} is no language code; "
             + (f"did you mean {meant!r}? " if meant else "")

@@ -49,27 +49,6 @@ def file_beside(path: str, name: str, commit: str | None) -> Path | None:
         raise UserError(f"{path}/{name}: {hub_failure(error)}") from error
 
 
-def announce_weights(name: str, commit: str) -> None:
-    """Log how many megabytes of weights are downloaded of a model of the hub; nothing where they
-    are in the cache, or the hub does not say."""
-    from huggingface_hub import model_info, try_to_load_from_cache
-
-    try:
-        facts = model_info(name, revision=commit, files_metadata=True)
-    except Exception:  # of the network: reading the model says so
-        return
-    sizes = {file.rfilename: file.size or 0 for file in facts.siblings or ()}
-    of_kinds = [[n for n in sizes if n.endswith(ending)] for ending in (".safetensors", ".bin")]
-    files = [file for file in next(filter(None, of_kinds), []) if "/" not in file]
-    missing = [
-        file
-        for file in files
-        if not isinstance(try_to_load_from_cache(name, file, revision=commit), str)
-    ]
-    if missing:
-        log(f"{name}: {sum(sizes[file] for file in missing) / 1e6:,.1f} MB of weights to download")
-
-
 def load_splits(path: str, config: str | None, revision: str | None) -> Any:
     """All splits of a data set of the hub, from the cache if they are there; else the log says how
     many megabytes are downloaded, where its card tells.
