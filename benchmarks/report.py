@@ -33,9 +33,7 @@ from benchmarks.statistics.comparison import (
 )
 from benchmarks.statistics.scores import scores_of
 from electrify.page.page import Page
-from electrify.page.plots import tick_text
 from electrify.system.outcome import UserError
-from electrify.system.progress import duration
 
 COMPARISON = "comparison"  # folder in the first of several runs
 _OUTCOMES = ("better", "worse", "cannot tell apart")
@@ -165,11 +163,8 @@ class Summary:
     def add_to(self, page: Page) -> None:
         for text in self.verdicts():
             page.verdict(text)
-        if figures := self.key_figures():
-            page.key_figures(figures)
-        add_parts(page, encoder_table(self.encoders, self.compared))
+        add_parts(page, encoder_table(self.encoders))
         difference_table(self.compared).add_to(page)
-        self._plot_differences(page)
         add_parts(page, [f"⚠ {text}" for text in self.warnings()])
 
     def verdicts(self) -> list[str]:
@@ -208,16 +203,6 @@ class Summary:
             parts.append(f"than {baseline} on {better} of {better + undecided + worse}{note}")
         return f"{encoder.name}: {text}." + (f" Better {', '.join(parts)}." if parts else "")
 
-    def key_figures(self) -> list[tuple[str, str]]:
-        """Tokens and hours of one run; none of several."""
-        summary = self.runs[0].summary
-        if not summary or len(self.runs) > 1:
-            return []
-        return [
-            (tick_text(summary["tokens"]), "tokens seen"),
-            (duration(summary["seconds"]), f"pretraining on {summary['device']}"),
-        ]
-
     def warnings(self) -> list[str]:
         """At most four, the gravest first."""
         return list(self._all_warnings())[:_MAX_WARNINGS]
@@ -250,14 +235,3 @@ class Summary:
             )
         if scores and min(s.pretrained.num_seeds for s in scores.values()) < _FEW_SEEDS:
             yield "Fewer than three seeds hardly show how much a seed changes a score."
-
-    def _plot_differences(self, page: Page) -> None:
-        rows: dict[str, dict[str, tuple[float, float, float]]] = {}
-        for a, task in zip(self.compared, labels_of(self.compared), strict=True):
-            if gain := a.comparison.difference:
-                label = f"{task}, {a.run}" if a.run else task
-                mark = 100 * gain.value, 100 * gain.low, 100 * gain.high
-                rows.setdefault(label, {})[f"against {a.baseline}"] = mark
-        if rows:
-            label = "points better (right) or worse (left)"
-            page.forest_plot("Differences, each with its own 95 % interval", rows, label)

@@ -36,7 +36,7 @@ from benchmarks.statistics.scores import (
 from benchmarks.statistics.uncertainty import NUM_RESAMPLES, p_text
 from benchmarks.training.recipe import departures
 from electrify.config.evaluate import SearchOptions
-from electrify.page.page import Bold, Page
+from electrify.page.page import Page
 from electrify.stage.folder import write_text
 from electrify.system.progress import duration
 
@@ -239,25 +239,25 @@ def mean_over_tasks(samples: Sequence[Sample]) -> Sample | None:
     return Sample({seed: statistics.fmean(s.values[seed] for s in samples) for seed in seeds})
 
 
-def encoder_table(
-    encoders: Sequence[EncoderScores], compared: Sequence[ComparedScore]
-) -> list[Part]:
+def encoder_table(encoders: Sequence[EncoderScores]) -> list[Part]:
     """Our encoders and their baselines by tasks, in percent; a note, and what keeps encoders of
     several runs from being compared."""
     if not encoders:
         return []
     tasks = list(dict.fromkeys(task for e in encoders for task in e.scores))
     rows = {e.name: {t: s.pretrained for t, s in e.scores.items()} for e in encoders}
-    for role in BASELINES:
-        rows |= _baseline_rows(encoders, role)
-    decided = _decided(encoders, compared)
+    rows |= {
+        f"{e.name}, {name}" if encoders[1:] else name: samples
+        for role, name in BASELINES.items()
+        for e in encoders
+        if (samples := {t: s.by_role[role] for t, s in e.scores.items() if s.by_role[role].values})
+    }
     headers = {task: _header(encoders, task) for task in tasks}
     records: list[Record] = []
     for name, samples in rows.items():
         record: dict[str, object] = {"encoder": name}
         for task, header in headers.items():
-            text = _score_text(samples.get(task))
-            record[header] = Bold(text) if text and (name, task) in decided else text
+            record[header] = _score_text(samples.get(task))
         if len(tasks) > 1:
             is_whole = len(samples) == len(tasks)
             mean = mean_over_tasks(list(samples.values())) if is_whole else None
@@ -265,10 +265,8 @@ def encoder_table(
         records.append(record)
     seeds = {s.num_seeds for samples in rows.values() for s in samples.values()}
     note = (
-        f"Percent, mean of {_range(seeds)} seeds ± their standard deviation. Bold: an encoder that "
-        "is better than all it is compared with, or a baseline that is better than the encoder "
-        "(corrected for all differences). Random initialisation: the same network without "
-        "pretraining. TF-IDF: with logistic regression."
+        f"Percent, mean of {_range(seeds)} seeds ± their standard deviation. Random initialisation: "
+        "the same network without pretraining. TF-IDF: with logistic regression."
     )
     differences = Table.of(_protocol_rows(encoders), "Rows and recipes that differ")
     return [Table.of(records), note, differences]
@@ -281,25 +279,6 @@ def _header(encoders: Sequence[EncoderScores], task: str) -> str:
     return f"{records[0].title}, {metrics}, {_range({r.num_examples for r in records})} rows"
 
 
-def _baseline_rows(encoders: Sequence[EncoderScores], role: str) -> dict[str, dict[str, Sample]]:
-    """The samples of a baseline by row and task: a row for each encoder, or one for all where
-    TF-IDF, which reads no encoder, scored alike beside each."""
-    rows = {
-        f"{e.name}, {BASELINES[role]}": {
-            task: s.by_role[role] for task, s in e.scores.items() if s.by_role[role].values
-        }
-        for e in encoders
-    }
-    merged = {task: sample for samples in rows.values() for task, sample in samples.items()}
-    is_alike = role == "bag-of-words" and all(
-        _score_text(sample) == _score_text(merged[task])
-        for samples in rows.values()
-        for task, sample in samples.items()
-    )
-    rows = {BASELINES[role]: merged} if len(encoders) == 1 or is_alike else rows
-    return {name: samples for name, samples in rows.items() if samples}
-
-
 def _range(counts: Collection[int]) -> str:
     """'60 to 140', or the one count that all have."""
     return " to ".join(f"{count:,}" for count in sorted({min(counts), max(counts)}))
@@ -307,24 +286,6 @@ def _range(counts: Collection[int]) -> str:
 
 def _score_text(sample: Sample | None) -> str | None:
     return sample.text(1) if sample and sample.values else None
-
-
-def _decided(
-    encoders: Sequence[EncoderScores], compared: Sequence[ComparedScore]
-) -> set[tuple[str, str]]:
-    """(row, task) where an encoder is better than all it is compared with, or is worse than a
-    baseline, which then is the better one."""
-    decided = set()
-    for encoder in encoders:
-        for task, score in encoder.scores.items():
-            of_task = [a for a in compared if a.score is score]
-            worse = [a for a in of_task if a.comparison.outcome == "worse"]
-            if {a.comparison.outcome for a in of_task} == {"better"}:
-                decided.add((encoder.name, task))
-            if worse and len(encoders) == 1:
-                best = min(worse, key=lambda a: a.comparison.gain or 0.0)
-                decided.add((best.baseline, task))
-    return decided
 
 
 # Whether two scores of ours may be compared: the same rows, the same recipe.

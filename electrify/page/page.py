@@ -25,10 +25,6 @@ _BLOCK_MARK = re.compile(r"^(\d*)([+=.)-])")  # at the start of a line
 _LINE_END = "\x00"  # of a text that stays as it is, until the template is filled in
 
 
-class Bold(str):
-    """A cell of a table in bold letters."""
-
-
 def format_number(value: object) -> str:
     """A value for a reader: 1,234,567, 0.7312, 12.5, 3.1e-08; None is a dash, a bool yes or no."""
     if value is None:
@@ -78,8 +74,7 @@ def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> 
 
 
 def _markdown_cell(cell: object) -> str:
-    text = _SPECIAL.sub(r"\\\1", " ".join(printable(format_number(cell)).split()))
-    return f"**{text}**" if isinstance(cell, Bold) and text else text
+    return _SPECIAL.sub(r"\\\1", " ".join(printable(format_number(cell)).split()))
 
 
 def _fenced(text: str) -> str:

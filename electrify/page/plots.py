@@ -1,4 +1,4 @@
-"""Line and forest plots as matplotlib draws them, in SVG; text stays text, so that
+"""Line plots as matplotlib draws them, in SVG; text stays text, so that
 the reader's fonts draw Hangul."""
 
 import re
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette, told apart by readers of every colour vision, without its yellow
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 LINE_STYLES = ("-", "--", ":")  # the next one for each round of colours
-MARKERS = "os^Dv"
 FONT = 10.0
-_WIDTH = 420.0  # points
+_WIDTH, _HEIGHT = 420.0, 210.0  # points
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",  # text, not outlines
     "svg.hashsalt": "electrify",  # the same plot is the same bytes
@@ -90,29 +89,21 @@ class Plots:
 
     @contextmanager
     def _plot(
-        self,
-        title: str,
-        x_label: str,
-        y_label: str = "",
-        labels: Sequence[str] = (),
-        legend: Iterable[str] = (),
-        height: float = 210.0,
+        self, title: str, x_label: str, y_label: str, legend: Iterable[str]
     ) -> "Iterator[Axes]":
         """Empty axes, of a plot that is added to the page when the block ends.
 
-        `labels` name rows, the first on top. The margins are in points, for matplotlib may have no
-        font with Hangul to measure it by.
+        The margins are in points, for matplotlib may have no font with Hangul to measure it by.
         """
         from matplotlib import style
         from matplotlib.figure import Figure
 
         buffer, names = StringIO(), [shorten(name, _MAX_LABEL_COLUMNS) for name in legend]
         names = names if len(names) > 1 else []
-        left = 14 + max(map(num_columns, labels)) * 0.55 * FONT if labels else 60
         is_beside = len(names) > _MAX_LEGEND
         right = 40 + max(map(num_columns, names)) * 0.5 * FONT if is_beside else 12
         top = 8 if is_beside else 8 + 14 * len(names)
-        width, height = _WIDTH - 12 + right, height + top
+        left, width, height = 60, _WIDTH - 12 + right, _HEIGHT + top
         # whatever the user's matplotlibrc says
         with style.context(_SETTINGS, after_reset=True), warnings.catch_warnings():
             warnings.filterwarnings(
@@ -125,9 +116,6 @@ class Plots:
             axes.set_xlabel(printable(x_label))
             axes.set_ylabel(printable(y_label))
             yield axes
-            if labels:
-                axes.set_yticks(range(len(labels)), labels)
-                axes.set_ylim(len(labels) - 0.4, -0.6)
             if names:
                 handles, _ = axes.get_legend_handles_labels()
                 where: Any = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}
@@ -166,32 +154,6 @@ class Plots:
                     xs, lows, highs = zip(*shaded[name], strict=True)
                     axes.fill_between(xs, lows, highs, color=_color(index), alpha=0.2, linewidth=0)
             _scale(axes, log_x, log_y)
-
-    def forest_plot(
-        self, title: str, rows: Mapping[str, Mapping[str, tuple[float, float, float]]], x_label: str
-    ) -> None:
-        """A mark with its interval for each series of each row, about a line at 0.
-
-        `rows` are by label; each has (value, low, high) by series.
-        """
-        series = list(dict.fromkeys(name for row in rows.values() for name in row))
-        if not any(isfinite(mark[0]) for row in rows.values() for mark in row.values()):
-            return self.paragraph(f"{title}: nothing to plot.")
-        labels = [shorten(label, _MAX_LABEL_COLUMNS) for label in rows]
-        height = 50.0 + len(labels) * (10.0 + 9.0 * len(series))
-        with self._plot(title, x_label, labels=labels, legend=series, height=height) as axes:
-            axes.axvline(0, color="black", linewidth=0.8)
-            for index, name in enumerate(series):
-                below = (index - (len(series) - 1) / 2) * 0.8 / len(series)
-                marks = [
-                    (at + below, row[name]) for at, row in enumerate(rows.values()) if name in row
-                ]
-                marker: Any = {"color": _color(index), "marker": MARKERS[index % len(MARKERS)]}
-                at, values = [y for y, _ in marks], [mark[0] for _, mark in marks]
-                axes.plot(values, at, linestyle="", label=f"{index}", **marker)
-                for y, (_, low, high) in marks:
-                    axes.plot([low, high], [y, y], color=_color(index))
-            axes.grid(False, axis="y")
 
 
 def _finite(

@@ -50,8 +50,7 @@ def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     def empty(page: Page, title: str, *_: object, **__: object) -> None:
         page._add("plot", title=title, svg="", label="")
 
-    for plot in ("line_plot", "forest_plot"):
-        monkeypatch.setattr(Page, plot, empty)
+    monkeypatch.setattr(Page, "line_plot", empty)
 
 
 def make_result(**changes: Any) -> Result:

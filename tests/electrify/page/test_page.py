@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from electrify.page.page import Bold, Page, format_number
+from electrify.page.page import Page, format_number
 
 HOSTILE = "<script>alert('가')</script><img src=x onerror=\"alert(1)\"> $x$ url(#p) & \x00\u202e"
 
@@ -36,7 +36,7 @@ def full_page(text: str = "말뭉치") -> Page:
     for number in range(5):
         page.heading(f"{text} {number}")
     page.paragraph(text)
-    page.table([text, "n"], [[text, 3], [Bold(text), 4]], text)
+    page.table([text, "n"], [[text, 3], [text, 4]], text)
     page.verdict(text)
     page.key_figures([(text, text)])
     points = [(step, 10.0 / (step + 1)) for step in range(40)]
@@ -46,7 +46,6 @@ def full_page(text: str = "말뭉치") -> Page:
     )
     with page.fold(text):
         page.paragraph(text)
-    page.forest_plot(text, {text: {text: (1, 0, 2)}, "b": {text: (0, -1, math.nan)}}, text)
     page.text_samples(text, [(text, text)])
     page.code(text, text)
     return page
@@ -117,9 +116,8 @@ def test_same_calls_same_bytes(tmp_path):
 
 def test_text_in_plots_is_text():
     page = Page("p")
-    page.forest_plot(
-        "제거", {"짧은 문서": {"문서": (3, 2, 4)}, "중복": {"문서": (5, 4, 6)}}, "문서 수"
-    )
+    series = {"짧은 문서": [(1, 2), (2, 3)], "중복": [(1, 4), (2, 5)]}
+    page.line_plot("제거", series, "문서 수", "y")
     (svg,) = svgs(page)
     texts = {e.text for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("}text")}
     assert {"짧은 문서", "중복", "문서 수"} <= texts
@@ -128,9 +126,8 @@ def test_text_in_plots_is_text():
 def test_undefined_values_are_never_drawn_as_zero():
     page = Page("p")
     page.line_plot("l", {"s": [(0, math.nan), (1, math.inf)], "empty": []}, "x", "y")
-    page.forest_plot("f", {"a": {"s": (math.nan, 0, 1)}}, "x")
     assert not svgs(page)
-    assert page.text().count("nothing to plot") == 2
+    assert page.text().count("nothing to plot") == 1
 
 
 @pytest.mark.parametrize("log_y", [False, True])
