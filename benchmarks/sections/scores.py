@@ -265,8 +265,8 @@ def encoder_table(encoders: Sequence[EncoderScores]) -> list[Part]:
         records.append(record)
     seeds = {s.num_seeds for samples in rows.values() for s in samples.values()}
     note = (
-        f"Percent, mean of {_range(seeds)} seeds ± their standard deviation. Random initialisation: "
-        "the same network without pretraining. TF-IDF: with logistic regression."
+        f"Percent, mean of {_range(seeds)} seeds ± their standard deviation. Random "
+        "initialisation: the same network without pretraining. TF-IDF: with logistic regression."
     )
     differences = Table.of(_protocol_rows(encoders), "Rows and recipes that differ")
     return [Table.of(records), note, differences]
