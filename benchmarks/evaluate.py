@@ -171,7 +171,7 @@ def fine_tune_all(
     model, before any training.
     """
     from benchmarks.finetune import tokenize
-    from benchmarks.jobs import Job, forecast, run_jobs, search_settings, take_model
+    from benchmarks.jobs import Job, run_jobs, search_settings, take_model
 
     results = {result.key: result for result in read_results(folder / RESULTS)}
     shown = {result.key for result in current_results(folder)}
@@ -200,8 +200,6 @@ def fine_tune_all(
         append_result(folder / RESULTS, result)
     if results:
         log(f"evaluate: {len(results)} fine-tunings are done already, {len(missing)} to do")
-    for line in forecast(missing, features, source, options):
-        log(line)
     missing = search_settings(missing, list(results.values()), source, options, stop)
     stems = {result.predictions for result in results.values()}
     for job, result, lines in run_jobs(missing, features, source, options, stop, folder):

@@ -25,7 +25,7 @@ from benchmarks.tasks.labels import Classification
 from benchmarks.tasks.load import SPLIT_EVAL, TaskData, split_by_group
 from benchmarks.tasks.task import OWN, Example, Features, GoldExample, Line, Outputs, Task
 from benchmarks.training.bag_of_words import bag_of_words
-from benchmarks.training.cost import batch_seconds, count_flops, peak_memory, start_memory
+from benchmarks.training.cost import count_flops, peak_memory, start_memory
 from benchmarks.training.network import build_network
 from benchmarks.training.recipe import HyperParameters
 from benchmarks.training.trainer import OnStep, Selection, Trainer
@@ -154,7 +154,9 @@ def finetune(
     selection = _selection(features, settings, len(rows) / settings.batch_size)
     start_memory(device)
     with seeded(seed, device):
-        trainer = _trainer(features, source, settings, role, seed, device)
+        network = build_network(task, source, role, seed, settings, device)
+        label = f"{task.name}, {encoder_label(role, source.name)}, seed {seed}"
+        trainer = Trainer(network, task, source.tokenizer.pad_token_id, settings, label)
         start = time.monotonic()
         failure = trainer.train(features.train.features, rows, seed, on_step, selection)
         train_seconds = time.monotonic() - start
@@ -174,47 +176,9 @@ def finetune(
         inference_flops=inference_flops,
         peak_memory_mb=memory,
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-        num_parameters=sum(weights.numel() for weights in trainer.network.encoder.parameters()),
-        network=trainer.network if failure is None else None,
+        num_parameters=sum(weights.numel() for weights in network.encoder.parameters()),
+        network=network if failure is None else None,
     )
-
-
-def expected_seconds(
-    features: TaskFeatures,
-    source: ModelSource,
-    settings: HyperParameters,
-    num_examples: float,
-    device_name: str,
-) -> float:
-    """How long a fine-tuning takes that trains on `num_examples` rows in all, from a few timed
-    steps here."""
-    device = choose_device(device_name)
-    settings = replace(settings, precision=choose_precision(settings.precision, device))
-    reported, num_steps = (
-        next(iter(features.predicted.values())),
-        num_examples / settings.batch_size,
-    )
-    num_predicted = sum(len(split.features.input_ids) for split in features.predicted.values())
-    if features.selection is not None and settings.evaluations_per_epoch:
-        num_rounds = round(settings.num_epochs * settings.evaluations_per_epoch)
-        num_predicted += num_rounds * len(features.selection.features.input_ids)
-    with seeded(0, device):
-        trainer = _trainer(features, source, settings, "pretrained", 0, device)
-        step, row = batch_seconds(trainer, features.train.features, reported.features)
-    return num_steps * step + num_predicted * row
-
-
-def _trainer(
-    features: TaskFeatures,
-    source: ModelSource,
-    settings: HyperParameters,
-    role: Role,
-    seed: int,
-    device: torch.device,
-) -> Trainer:
-    network = build_network(features.task, source, role, seed, settings, device)
-    label = f"{features.task.name}, {encoder_label(role, source.name)}, seed {seed}"
-    return Trainer(network, features.task, source.tokenizer.pad_token_id, settings, label)
 
 
 def fit_bag_of_words(

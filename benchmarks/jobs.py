@@ -1,5 +1,5 @@
 """Fine-tunings of an evaluation: done one after the other or in processes, the search over their
-options, and a forecast of how long they take."""
+options."""
 
 import json
 import multiprocessing
@@ -22,7 +22,6 @@ from benchmarks.finetune import (
     Finetuned,
     TaskFeatures,
     choose_device,
-    expected_seconds,
     finetune,
     fit_bag_of_words,
     sampled_examples,
@@ -50,7 +49,7 @@ from electrify.system.progress import (
 )
 from electrify.system.unknown import coverage_of
 
-FEW_EXAMPLES = 5_000  # to train on: timing steps would take as long as a good part of them
+MIN_SECONDS = 60.0  # of all fine-tunings, below which no forecast is given
 _UNNAMED = "models.partial"  # folder of kept networks before their record is written
 _SAVED = "finished fine-tunings are saved"
 Lines = Mapping[str, list[Line]]  # by split
@@ -85,6 +84,7 @@ def run_jobs(
     options: EvaluateConfig,
     stop: StopRequest,
     folder: Path | None = None,
+    verb: str = "evaluate",
 ) -> Iterator[tuple[Job, Result, Lines]]:
     """Each job with its record and its predictions by split, as they finish.
 
@@ -100,9 +100,13 @@ def run_jobs(
     if kept is not None:
         shutil.rmtree(kept, ignore_errors=True)  # of one that was stopped
     given = source, options.device, kept
+    tokens = [num_tokens(job, features[job.task.name]) for job in jobs]
+    timed = next((n for n, count in enumerate(tokens) if count), None)  # one that has steps
+    work = f"{verb}: {len(jobs)} fine-tunings", sum(tokens) / num_processes
     runs = [
-        partial(run_job, job, features[job.task.name], *given, f"{n} of {len(jobs)}")
-        for n, job in enumerate(jobs, start=1)
+        partial(run_job, job, features[job.task.name], *given, note, work if n == timed else None)
+        for n, job in enumerate(jobs)
+        for note in [f"{n + 1} of {len(jobs)}"]
     ]
     if num_processes > 1:
         for number, result, lines in _in_processes(runs, num_processes, device.type, stop):
@@ -182,11 +186,14 @@ def run_job(
     device: str,
     kept: Path | None,
     note: str,
+    work: tuple[str, float] | None,
     stop: StopRequest,
 ) -> tuple[Result, Lines]:
     """Fine-tune, predict and score: the record, and the predictions by split.
 
-    A trained encoder is written to the folder `kept`/`job.key`, where one is given.
+    A trained encoder is written to the folder `kept`/`job.key`, where one is given. With `work`,
+    the name and the number of tokens of all that is to do in a row, a line says after the first
+    steps how long that takes.
     """
     start, task, data, settings = time.monotonic(), job.task, job.data, job.settings
     if job.role == "bag-of-words":
@@ -194,10 +201,19 @@ def run_job(
             features, settings, seed=job.seed, train_fraction=job.train_fraction
         )
     else:
+        # a GPU is waited for every 50 steps
+        num_timed = 101 if choose_device(device).type == "cuda" else 11
+        step_tokens = settings.batch_size * features.train.features.lengths.mean()
+        ends = list[float]()
         with Progress(f"{note}: {job.label(source)}", num_rows(job, features), "examples") as bar:
 
             def on_step(count: int) -> None:
                 bar.update(count)
+                ends.append(time.monotonic())
+                if work and len(ends) == num_timed:
+                    seconds = work[1] * (ends[-1] - ends[0]) / (num_timed - 1) / step_tokens
+                    if seconds >= MIN_SECONDS:
+                        log(f"{work[0]}, about {duration(seconds)} (from the first steps)")
                 if stop:
                     raise Stopped(_SAVED, stop.signal)
 
@@ -266,12 +282,20 @@ def _doubts(job: Job, features: TaskFeatures, source: ModelSource, fitted: Finet
 
 
 def num_rows(job: Job, features: TaskFeatures) -> int:
-    """Rows that a job trains on, each pass counted; of a bag of words the rows once."""
+    """Rows that a fine-tuning trains on, each pass counted."""
     most = job.settings.max_train_examples
     rows = training_rows(job.task, features.train, most, job.seed, job.train_fraction)
-    if job.role == "bag-of-words":
-        return len(rows)
     return job.settings.num_steps(len(rows)) * job.settings.batch_size
+
+
+def num_tokens(job: Job, features: TaskFeatures) -> float:
+    """Tokens that a job trains on; one that is only predicted counts as a third. 0 for a bag of
+    words."""
+    if job.role == "bag-of-words":
+        return 0.0
+    trained = num_rows(job, features) * features.train.features.lengths.mean()
+    predicted = sum(split.features.lengths.sum() for split in features.predicted.values())
+    return float(trained + predicted / 3)
 
 
 def take_model(folder: Path, job: Job, result: Result) -> None:
@@ -317,11 +341,9 @@ def search_settings(
         for number, changes in enumerate(tried):
             trial = replace(job, data=part, seed=seed, key=str(number), search=changes)
             trials.append(replace(trial, settings=replace(job.settings, **changes)))
-    if trials:
-        log(f"search: {len(trials)} fine-tunings on a part of the training rows")
     results: dict[tuple[str, Role], list[Result]] = {}
     unkept = options.model_copy(update={"keep_models": False})
-    for trial, result, _ in run_jobs(trials, features, source, unkept, stop):
+    for trial, result, _ in run_jobs(trials, features, source, unkept, stop, verb="search"):
         results.setdefault((trial.task.name, trial.role), []).append(result)
         log(f"search: {trial.label(source)}, {_words(trial.search)}: {percent(result.value)}")
     for key, tried_results in results.items():
@@ -344,32 +366,3 @@ def _with_search(job: Job, search: Mapping[str, Any]) -> Job:
 
 def _words(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {json.dumps(value)}" for name, value in options.items())
-
-
-def forecast(
-    jobs: Sequence[Job],
-    features: Mapping[str, TaskFeatures],
-    source: ModelSource,
-    options: EvaluateConfig,
-) -> Iterator[str]:
-    """One line on how long these jobs take, from timed steps of each task; nothing of a few
-    examples. Trials of a search count as whole fine-tunings; TF-IDF is not counted."""
-    jobs = [job for job in jobs if job.role != "bag-of-words"]
-    examples = {job.key: num_rows(job, features[job.task.name]) for job in jobs}
-    if sum(examples.values()) < FEW_EXAMPLES:
-        return
-    device = "cuda" if options.device in ("auto", "cuda") and torch.cuda.is_available() else "cpu"
-    workers = min(len(jobs), num_workers(options.num_processes, device))
-    threads, seconds, count = torch.get_num_threads(), 0.0, 0
-    if workers > 1:
-        torch.set_num_threads(max(1, num_cores() // workers))
-    for task, job in {job.task.name: job for job in jobs}.items():
-        own = [other for other in jobs if other.task.name == task]
-        num_trials = len({other.role for other in own}) * len(grid(options.search, job.task))
-        count += len(own) + num_trials
-        total = sum(examples[other.key] for other in own) * (1 + num_trials / len(own))
-        seconds += expected_seconds(features[task], source, job.settings, total, options.device)
-    torch.set_num_threads(threads)
-    return_freed_memory()
-    about = duration(seconds / workers)
-    yield f"evaluate: {count} fine-tunings, about {about} (from timed steps here)"

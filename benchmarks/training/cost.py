@@ -1,4 +1,4 @@
-"""What a fine-tuning costs: FLOPs of matrix products, peak memory, seconds of a step.
+"""What a fine-tuning costs: FLOPs of matrix products, peak memory.
 
 torch counts the FLOPs as the operations run (two for a multiply-add; `model.flops` has the
 same convention as "matrix products"). Counting slows small models down, so it is done on a few rows
@@ -6,11 +6,9 @@ after the training, and a quadratic in the length is put through them: a row of 
 a + b T + c T^2, of the [CLS] head, the layers and the attention.
 """
 
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -28,7 +26,6 @@ from electrify.system.progress import warn
 
 Batch = Mapping[str, torch.Tensor]
 Cost = Callable[[float], float]  # FLOPs of one row by its length
-_TIMED_STEPS = 3
 
 
 def count_flops(
@@ -115,41 +112,3 @@ def peak_memory(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) // 10**6
     return peak_since_restart_mb()
-
-
-# A forecast: one line before the first step, from a few timed ones.
-
-
-def batch_seconds(trainer: Trainer, features: Features, reported: Features) -> tuple[float, float]:
-    """Seconds of a training step and of predicting one row, on rows of middle length.
-
-    The first step is not timed: it makes the moments of Adam. The rate is 0, the weights stay.
-    """
-    timed = replace(trainer.settings, learning_rate=0.0, num_epochs=1e-9, min_steps=_TIMED_STEPS)
-    size, ends = trainer.settings.batch_size, [time.monotonic()]
-
-    def on_step(_: int) -> None:
-        synchronize(trainer.network.device)
-        ends.append(time.monotonic())
-
-    replace(trainer, settings=timed).train(features, _middle_rows(features, size), 0, on_step)
-    steps = np.diff(ends)[1:]
-    rows = _middle_rows(reported, trainer.prediction_batch_size)
-    start = time.monotonic()
-    with torch.inference_mode(), trainer.autocast():
-        trainer.network.eval()(
-            collate(trainer.task, reported, rows, trainer.pad_id, trainer.network.device)
-        )
-    synchronize(trainer.network.device)
-    return float(steps.mean()) if len(steps) else 0.0, (time.monotonic() - start) / len(rows)
-
-
-def _middle_rows(features: Features, size: int) -> NDArray[np.int64]:
-    order = np.argsort(features.lengths, kind="stable")
-    first = max(0, (len(order) - size) // 2)
-    return order[first : first + size]
-
-
-def synchronize(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

@@ -314,15 +314,17 @@ def test_a_task_of_ones_own_is_scored_and_reported_as_others(
     assert len(started) == 2
 
 
-def test_the_cost_is_said_before_the_first_step(make_config, model_folder, caplog, monkeypatch):
+def test_the_cost_is_said_once_after_the_first_steps(
+    make_config, model_folder, caplog, monkeypatch
+):
     """Of what is done, or is little, nothing is said."""
-    config = make_config(seeds=[0, 1], num_epochs=1)
-    monkeypatch.setattr(benchmarks.jobs, "FEW_EXAMPLES", 0)
+    monkeypatch.setattr(benchmarks.jobs, "MIN_SECONDS", 0)
+    config = make_config(seeds=[0, 1], num_epochs=2)
     for expected in (1, 0):
         caplog.clear()
         with caplog.at_level("INFO"):
             evaluate(config, str(model_folder))
-        said = [line for line in caplog.messages if "from timed steps here" in line]
+        said = [line for line in caplog.messages if "from the first steps" in line]
         assert len(said) == expected
         assert all(line.startswith("evaluate: 2 fine-tunings, about ") for line in said)
 
