@@ -110,6 +110,16 @@ def sets(*options: str) -> list[str]:
     return [word for option in options for word in ("--set", option)]
 
 
+def right_lines(is_right: Iterable[bool], task: Any = SST2) -> list[dict[str, str]]:
+    """A line an example, right where said; gold labels take turns."""
+    rows = []
+    for number, right in enumerate(is_right):
+        gold = number % 2
+        predicted = task.labels[gold if right else 1 - gold]
+        rows.append({"id": f"dev-{number}", "gold": task.labels[gold], "prediction": predicted})
+    return rows
+
+
 def lines_of(task, rng: np.random.Generator, count: int):
     """Lines that are right here and there, as the task's kind writes them."""
     name = type(task).__name__

@@ -1,10 +1,11 @@
 """The example of docs/embeddings.md trains an exported encoder and scores it."""
 
-import json
 import re
 from pathlib import Path
 
 import pytest
+
+from tests.benchmarks.records import write
 
 PAGE = Path(__file__).parents[2] / "docs/embeddings.md"
 
@@ -13,18 +14,13 @@ PAGE = Path(__file__).parents[2] / "docs/embeddings.md"
 def test_the_example_trains_and_scores(tmp_path, model_folder, monkeypatch, capsys):
     code = re.search(r"```py\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)[1]
     code = code.replace("model/shipped/ko-modern/discriminator", str(model_folder))
-    (tmp_path / "data").mkdir()
     for split in ("train", "dev"):
-        articles = [
-            {
-                "paragraphs": [
-                    {"context": f"{split} 문단 {n}", "qas": [{"question": f"{n}은 어디인가?"}]}
-                ]
-            }
+        paragraphs = [
+            {"context": f"{split} 문단 {n}", "qas": [{"question": f"{n}은 어디인가?"}]}
             for n in range(6)
         ]
-        path = tmp_path / f"data/klue-mrc-v1.1_{split}.json"
-        path.write_text(json.dumps({"data": articles}), encoding="utf-8")
+        data = {"data": [{"paragraphs": [paragraph]} for paragraph in paragraphs]}
+        write(tmp_path / f"data/klue-mrc-v1.1_{split}.json", data)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     exec(code, {})

@@ -15,9 +15,9 @@ import benchmarks.jobs
 from benchmarks.evaluate import evaluate
 from benchmarks.report import read_runs, report
 from benchmarks.results.predictions import lines_of_result, read_predictions
-from benchmarks.results.results import MEASURED, append_result, current_results, read_results
+from benchmarks.results.results import MEASURED, current_results, read_results
 from electrify.system.progress import Stopped
-from tests.benchmarks.conftest import folder_of, make_result, topic_rows
+from tests.benchmarks.conftest import folder_of, topic_rows
 from tests.benchmarks.records import MNLI, write
 
 
@@ -327,16 +327,6 @@ def test_the_cost_is_said_once_after_the_first_steps(
         said = [line for line in caplog.messages if "from the first steps" in line]
         assert len(said) == expected
         assert all(line.startswith("evaluate: 2 fine-tunings, about ") for line in said)
-
-
-def test_records_of_a_version_before_are_read(tmp_path):
-    path = tmp_path / "results.jsonl"
-    append_result(path, make_result(seed=1))
-    append_result(path, make_result(seed=0))
-    old = path.read_text().replace("}\n", ',"sha256":"00"}\n')  # a checksum stood last
-    path.write_text(old)
-    assert [r.seed for r in current_results(tmp_path)] == [0, 1]
-    assert current_results(tmp_path)[0].predictions == "klue-ynat/pretrained-0"
 
 
 def test_trackers_get_each_score_and_the_means_in_one_run(make_config, model_folder, monkeypatch):

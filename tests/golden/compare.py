@@ -114,17 +114,13 @@ def _equal(expected: Any, computed: Any, absolute: float) -> bool:
             and len(expected) == len(computed)
             and all(_equal(a, b, absolute) for a, b in zip(expected, computed, strict=True))
         )
-    if not isinstance(computed, Real) or isinstance(computed, bool) or isinstance(expected, bool):
-        return type(expected) is type(computed) and bool(expected == computed)
-    if isinstance(expected, str) and expected in WORDS_OF_NUMBERS:
+    if isinstance(expected, str) and expected in WORDS_OF_NUMBERS and isinstance(computed, Real):
         expected = float(expected)
-    if not isinstance(expected, Real):
-        return False
+    is_number = isinstance(expected, Real) and isinstance(computed, Real)
+    if not is_number or isinstance(expected, bool) or isinstance(computed, bool):
+        return type(expected) is type(computed) and bool(expected == computed)
     if isinstance(expected, Integral) and isinstance(computed, Integral):
         return int(expected) == int(computed)
-    try:
-        if math.isnan(expected):
-            return math.isnan(computed)
-        return math.isclose(computed, expected, rel_tol=RELATIVE_TOLERANCE, abs_tol=absolute)
-    except OverflowError:  # a whole number beyond floats
-        return False
+    if math.isnan(expected):
+        return math.isnan(computed)
+    return math.isclose(computed, expected, rel_tol=RELATIVE_TOLERANCE, abs_tol=absolute)

@@ -1,8 +1,11 @@
+"""Records and predictions: read as they were written, and refused where they are not whole."""
+
 import json
 import math
 
 import pytest
 
+from benchmarks.results.predictions import lines_of_result, read_predictions, write_lines
 from benchmarks.results.results import Result, append_result, current_results, read_results
 from benchmarks.statistics.scores import overall
 from tests.benchmarks.conftest import make_result
@@ -29,6 +32,8 @@ def test_records_read_back_as_written(tmp_path):
     undefined = read_results(path)[-1]
     assert math.isnan(undefined.value)
     assert math.isnan(undefined.metrics["accuracy"])
+    path.write_text(path.read_text().replace("}\n", ',"sha256":"00"}\n'))  # of a version before
+    assert read_results(path)[:2] == written
 
 
 def test_a_torn_last_line_is_left_out_and_overwritten(tmp_path, monkeypatch):
@@ -92,3 +97,34 @@ def test_overall_scores_of_glue_are_given_where_all_tasks_are_there():
     assert overall(records)["GLUE, 9 tasks", "pretrained"] == pytest.approx(nine)
     assert overall(records[:-2]) == {}
     assert overall([result()]) == {}
+
+
+LINES = [{"id": f"dev-{n}", "gold": "사회", "prediction": None} for n in range(5)]
+
+
+def test_lines_come_back_by_split(tmp_path):
+    result = make_result()
+    write_lines(tmp_path, result, {"dev": LINES, "test": LINES[:2]})
+    assert lines_of_result(tmp_path, result) == LINES
+    assert lines_of_result(tmp_path, result, "test") == LINES[:2]
+    assert lines_of_result(tmp_path, result, "ax") is None
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda text: text.rpartition('{"id"')[0], "has 4 lines, its header says 5"),
+        (lambda text: text.replace('"dev-3"', "dev-3"), "dev-0.jsonl|pretrained-0.jsonl"),
+        (lambda text: text.partition("\n")[2], "does not begin with a header"),
+        (lambda text: text[20:], "line 1 is damaged"),
+        (lambda text: text.replace('"seed": 0', '"seed": 7'), "has seed 7, its result has 0"),
+    ],
+)
+def test_predictions_that_are_not_whole_are_refused(tmp_path, damage, message):
+    result = make_result()
+    write_lines(tmp_path, result, {"dev": LINES})
+    (path,) = tmp_path.rglob("*.jsonl")
+    assert read_predictions(path)[0]["num_examples"] == 5
+    path.write_text(damage(path.read_text(encoding="utf-8")), encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        lines_of_result(tmp_path, result)

@@ -19,6 +19,7 @@ from benchmarks.statistics.comparison import (
 from benchmarks.statistics.scores import sample_of
 from electrify.stage.folder import write_manifest
 from tests.benchmarks.conftest import make_result, put_predictions
+from tests.benchmarks.records import right_lines
 
 NUM_EXAMPLES = 200
 
@@ -29,13 +30,10 @@ def result(role="pretrained", seed=0, value=0.5, **changes):
     return make_result(**{**fields, "num_examples": NUM_EXAMPLES, **changes})
 
 
-def lines(num_right, prefix="dev", seed=0):
+def lines(num_right, seed):
     order = list(range(NUM_EXAMPLES))
     random.Random(seed).shuffle(order)  # each seed has others right
-    return [
-        {"id": f"{prefix}-{n}", "gold": "1", "prediction": "1" if order[n] < num_right else "0"}
-        for n in range(NUM_EXAMPLES)
-    ]
+    return right_lines(place < num_right for place in order)
 
 
 def sample(*values, **changes):
@@ -56,7 +54,7 @@ def write_evaluation(folder, stage="evaluate", num_right=150, with_lines=True, *
             record = result(role, seed, right / NUM_EXAMPLES, **changes)
             append_result(place / "results.jsonl", record)
             if with_lines:
-                put_predictions(place, record, lines(right, seed=seed))
+                put_predictions(place, record, lines(right, seed))
     return folder
 
 

@@ -16,25 +16,15 @@ from benchmarks.statistics.uncertainty import (
     scored,
 )
 from tests.benchmarks.conftest import t_half_width
-from tests.benchmarks.records import SST2, STSB
+from tests.benchmarks.records import SST2, STSB, right_lines
 
 
 def estimate_lines(task, runs):
     return estimate(*scored(task, runs), score_bounds(task.headline))
 
 
-def lines(is_right, task=SST2):
-    """A line an example, right where said; gold labels take turns."""
-    rows = []
-    for number, right in enumerate(is_right):
-        gold = number % 2
-        predicted = task.labels[gold if right else 1 - gold]
-        rows.append({"id": f"dev-{number}", "gold": task.labels[gold], "prediction": predicted})
-    return rows
-
-
 def first_right(num_examples, num_right):
-    return lines([number < num_right for number in range(num_examples)])
+    return right_lines([number < num_right for number in range(num_examples)])
 
 
 def accuracy(rows):
@@ -67,7 +57,10 @@ def test_without_predictions_it_is_the_t_interval_over_seeds(values):
 
 
 def test_an_undefined_seed_makes_all_undefined():
-    runs = {0: first_right(20, 15), 1: [line | {"prediction": None} for line in lines([True] * 20)]}
+    runs = {
+        0: first_right(20, 15),
+        1: [line | {"prediction": None} for line in right_lines([True] * 20)],
+    }
     found = estimate_lines(SST2, runs)
     assert math.isnan(found.value)
     assert math.isnan(found.low)
@@ -125,7 +118,9 @@ def models(rng, sd, num_seeds, num_examples=100):
         rates = np.clip(rng.normal(0.7, sd, num_seeds), 0, 1)
         # seeds slip on examples of their own
         slips = rng.random((num_seeds, num_examples)) < 0.1
-        yield two_level({n: lines((hardness < rates[n]) ^ slips[n]) for n in range(num_seeds)})
+        yield two_level(
+            {n: right_lines((hardness < rates[n]) ^ slips[n]) for n in range(num_seeds)}
+        )
 
 
 @pytest.mark.parametrize(("sd", "num_seeds"), [(0.0, 3), (0.1, 5)])

@@ -94,22 +94,13 @@ SENTENCES = [
 WORDS = [sentence.split() for sentence in SENTENCES]
 
 
-def _columns(row, separator="\t", end="\n", **options):
-    """A word a line with what `row` puts beside it, and a blank line behind each sentence."""
+def _columns(line, before=""):
+    """A word a line with what `line` puts beside it, and a blank line behind each sentence."""
     blocks = [
-        end.join(separator.join(row(n, word)) for n, word in enumerate(words, start=1))
+        "".join(line.format(n=n, word=word) + "\n" for n, word in enumerate(words, start=1))
         for words in WORDS
     ]
-    before = options.get("before", "")
-    return end.join(f"{before}{block}{end}" for block in blocks)
-
-
-def _tags(number, word):
-    return (word, "B-PER" if number == 2 else "O")
-
-
-def _conllu(number, word):
-    return (str(number), word, word, "NOUN", "NN", "_", "0", "nsubj", "_", "_")
+    return "\n".join(before + block for block in blocks)
 
 
 SQUAD = {
@@ -121,18 +112,13 @@ FORMS = {
     "list-a-line.jsonl": "[\n" + ",\n".join(json.dumps({"s": s}) for s in SENTENCES) + "\n]",
     "pretty.json": json.dumps(SQUAD, indent=4, ensure_ascii=False),
     "entities.jsonl": "\n".join(json.dumps({"s": s.replace(" ", "&nbsp;")}) for s in SENTENCES),
-    "tags.txt": _columns(_tags),
-    "spaces.conll": "-DOCSTART- O\n\n" + _columns(_tags, " "),
-    "windows.bio": _columns(_tags, end="\r\n"),
-    "universal.conllu": _columns(_conllu, before="# sent_id = 1\n"),
+    "tags.txt": _columns("{word}\tB-PER"),
+    "universal.conllu": _columns("{n}\t{word}\t{word}\tNOUN\tNN\t_\t0\tnsubj\t_\t_", "# id = 1\n"),
     "letters.tsv": "\n\n".join(
         "\n".join(f"{letter}\tO" for letter in sentence) for sentence in SENTENCES
     ),
     "comments.txt": "\n\n".join(f"## id-1\t{s}\n1\t{s.split()[0]}\tNNG\t0\tVP" for s in SENTENCES),
-    "ids.tsv": "id\ttext\tlabel\n" + "".join(f"{i}\t{s}\t1\n" for i, s in enumerate(SENTENCES)),
     "quoted.tsv": "text\tn\n" + "".join(f'"{s.replace(" ", chr(10))}"\t1\n' for s in SENTENCES),
-    "quoted.csv": "id,text\n"
-    + "".join(f'1,"{s}, 정말"\n' for s in SENTENCES).replace(", 정말", ""),
     "semicolons.CSV": "id;text\n" + "".join(f"{i};{s}\n" for i, s in enumerate(SENTENCES)),
     "ratings.txt": "id\tdocument\tlabel\n1\t재밌다\t1\n"
     + "".join(f"{i}\t{s}\t0\n" for i, s in enumerate(SENTENCES)),
