@@ -234,7 +234,6 @@ def clean(
         )
     earlier_corpora(config)
     files = expand_sources(config.clean.sources)
-    _warn_of_files_read_twice(files, config.clean.sources)
     code = read_code(config.clean.extra_rules)
     marks = fingerprints(files) | {path: digest_of(text) for path, text in code.items()}
     stage = clean_stage(config, marks, benchmark_texts)
@@ -273,22 +272,6 @@ def _behind_earlier(
         for folder in folders
     ]
     return config.model_copy(update={"sources": (*sources, *config.sources)}), [*earlier, *files]
-
-
-def _warn_of_files_read_twice(files: Sequence[InputFile], sources: Sequence[Source]) -> None:
-    seen: dict[tuple[object, ...], int] = {}
-    for file in files:
-        index = file.source_index
-        source = sources[index]
-        of_hub = (source.name, source.split) if source.kind == "huggingface" else ()
-        place = file.path, file.start, file.part, source.text_field, of_hub
-        first = seen.setdefault(place, index)
-        if first != index:
-            warn(
-                f"{file.path} is read twice, by clean.sources number {first + 1} and "
-                f"{index + 1}: make their paths match different files"
-            )
-            return
 
 
 def _share_index(benchmark_texts: Path, work: WorkFolder) -> None:

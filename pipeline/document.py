@@ -39,11 +39,11 @@ from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import (
     RULES,
     Drop,
+    Statistics,
     bounds_of,
     broken_limit,
     has_letters,
     limits_for,
-    measure,
     too_short,
     undecodable,
 )
@@ -51,7 +51,6 @@ from pipeline.sources.input_file import Fault, InputFile, Raw, place_of
 from pipeline.sources.readers import read_file
 
 _MUCH_LEFT = 0.8  # of a text: what was cut is no reason to ask for its language again
-_ALL_RULES = [(rule, None) for rule in RULES]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ class DocumentRules:
             share = language_share(text, self.language, min_fraction > PLAIN_FRACTION)
             if share and (drop := foreign_language(share, min_fraction)):
                 return drop
-        return broken_limit(measure(text, self.language, self._bounds), self._bounds)
+        return broken_limit(text, self.language, self._bounds)
 
     def too_short(self, text: str) -> Drop | None:
         return too_short(len(text), self._rules.min_characters)
@@ -142,8 +141,12 @@ class DocumentRules:
     def statistics(self, text: str) -> dict[str, float | None]:
         """Of a cleaned text all that a limit may be set on, for the report."""
         share = language_share(text, self.language, closely=False)
-        own = {"characters": len(text), "language_fraction": share.fraction if share else None}
-        return own | measure(text, self.language, _ALL_RULES)
+        own = {
+            "min_characters": len(text),
+            "min_language_fraction": share.fraction if share else None,
+        }
+        statistics = Statistics(text, self.language)
+        return own | {rule.limit: statistics.value(rule) for rule in RULES}
 
     def shown(self, raw: str, outcome: Outcome) -> str:
         """A removed text without personal data: as it was read or, where markup might hide

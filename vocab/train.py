@@ -18,7 +18,7 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from electrify.system.unknown import Coverage, warn_of_unknown
 from pipeline.documents import document_paths, list_row_groups, read_group
-from pipeline.report.counts import OTHER, source_group
+from pipeline.report.counts import OTHER
 from pipeline.rules.characters import SENTENCE_BREAK
 from vocab.learn import train_wordpiece
 from vocab.pretokenize import mask_words_of
@@ -124,16 +124,13 @@ def first_pieces_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> tup
 
 
 def sample_documents(documents: Sequence[Path]) -> Iterator[SampleText]:
-    """The first documents of each language and source, up to SAMPLE_CHARACTERS of each.
-
-    Sources that are addresses count by host.
-    """
+    """The first documents of each language and source, up to SAMPLE_CHARACTERS of each."""
     groups = list_row_groups(documents)
     step = max(1, len(groups) // _SAMPLE_ROW_GROUPS)
     taken: dict[str, dict[str, int]] = {}
     for group in groups[::step]:
         for row in read_group(group, ["language", "source", "text"]):
-            language, source, text = row["language"], source_group(row["source"]), row["text"]
+            language, source, text = row["language"], row["source"], row["text"]
             sources = taken.setdefault(language, {})
             if source not in sources and len(sources) >= MAX_SOURCES:
                 source = OTHER

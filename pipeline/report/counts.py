@@ -6,19 +6,19 @@ A row may name any source, such as its own URL: `MAX_SOURCES` of them are told a
 """
 
 import json
-import re
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from heapq import nsmallest
 from typing import Any, NamedTuple
 
+import numpy as np
 import xxhash
 
 from pipeline.decontaminate.match import Decontaminated
-from pipeline.report.statistics import StatisticsSample, Values
 from pipeline.rules.pii import mask_pii
+from pipeline.rules.quality import RULES
 
 NUM_EXAMPLES = 20  # rows that could not be read, named in the report
 NUM_SAMPLES = 20
@@ -40,35 +40,20 @@ Rows = list[dict[str, Any]]
 
 
 MAX_SOURCES = 200
-DOMAIN = r"[\w\-]+(?:\.[\w\-]+)*\.[A-Za-z]{2,}"
-_URL = re.compile(
-    rf"(?:[A-Za-z][\w+.\-]*:)?//(?:[^/?#@]*@)?(\[[^\]]*\]|[^/?#:@]+)|({DOMAIN})(?=[/?#:])"
-)
 OTHER = "other"  # the source of the rows of all others
 _FREE = ("source", "licence")  # columns that rows of the corpus may fill as they like
 
 
-@lru_cache(maxsize=1024)
-def source_group(source: str) -> str:
-    """The host of a URL in small letters; without a scheme a path has to follow it. Any other name
-    itself."""
-    url = _URL.match(source.strip())
-    return (url[1] or url[2]).lower() if url else source
-
-
 def chosen_sources(sources: Collection[str]) -> Collection[str]:
-    """At most `MAX_SOURCES` of them: names before hosts, then by a hash.
+    """At most `MAX_SOURCES` of them, by a hash.
 
     Those chosen of all are among those chosen of any part that has them. So their sums are exact,
     and the same however the corpus was divided.
     """
-
-    def rank(source: str) -> tuple[bool, int, str]:
-        return re.fullmatch(DOMAIN, source) is not None, sample_number(source), source
-
     if len(sources) <= MAX_SOURCES:
         return sources
-    return frozenset(sorted(sources, key=rank)[:MAX_SOURCES])
+    ordered = sorted(sources, key=lambda source: (sample_number(source), source))
+    return frozenset(ordered[:MAX_SOURCES])
 
 
 class Table:
@@ -140,6 +125,64 @@ def sample_number(label: str) -> int:
     return xxhash.xxh3_64_intdigest(label.encode("utf-8", "surrogatepass"))
 
 
+# Statistics of some documents beside the limits, so that a limit can be chosen by looking. Only a
+# sample is measured, before any limit: all statistics of a text cost more than to clean it.
+
+QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+_FIRST_CHARACTERS = 50_000  # of a part: all documents up to here are measured, then one of _EACH
+_EACH = 32
+_MOST_OF_PART, _MOST = 100, 2_000
+# those that are no quality rules first
+_LIMITS = ("min_characters", "min_language_fraction", *(rule.limit for rule in RULES))
+Values = Mapping[str, float | None]  # by limit; None: says nothing about the document
+
+
+@dataclass
+class StatisticsSample:
+    """The statistics of documents of one language and profile; `limits` are theirs by option."""
+
+    limits: dict[str, float]
+    num_characters: int = 0
+    documents: list[tuple[int, Values]] = field(default_factory=list)  # by a random number each
+
+    def wants(self, number: int) -> bool:
+        """Whether the document with this random number is to be measured."""
+        if len(self.documents) >= _MOST_OF_PART:
+            return False
+        return self.num_characters < _FIRST_CHARACTERS or number % _EACH == 0
+
+    def add(self, number: int, num_characters: int, values: Values) -> None:
+        self.documents.append((number, values))
+        self.num_characters += num_characters
+
+    def merge(self, other: "StatisticsSample") -> None:
+        """Add the documents of another part, and keep the `_MOST` of the smallest numbers."""
+        documents = [*self.documents, *other.documents]
+        self.documents = nsmallest(_MOST, documents, key=lambda document: document[0])
+        self.num_characters += other.num_characters
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """For each limit: the statistic's quantiles, and what fraction of the documents breaks the
+        limit as it is now."""
+        for limit in _LIMITS:
+            known = [values.get(limit) for _, values in self.documents]
+            values = np.array([value for value in known if value is not None], np.float64)
+            if not len(values):
+                continue
+            now, broken = self.limits.get(limit), None
+            if now is not None:
+                is_broken = values < now if limit.startswith("min") else values > now
+                broken = float(is_broken.sum() / len(known))
+            quantiles = zip(QUANTILES, np.quantile(values, QUANTILES).tolist(), strict=True)
+            yield {
+                "limit": limit,
+                "now": now,
+                "broken": broken,
+                "documents": len(values),
+                "quantiles": {f"{of:g}": value for of, value in quantiles},
+            }
+
+
 @dataclass
 class Tally:
     """Sums by table and key, and texts to show by reason or "kept"."""
@@ -155,8 +198,6 @@ class Tally:
 
     def count(self, table: str, **row: str | int) -> None:
         """Add a row to a table; a sum that it lacks is 0."""
-        if "source" in row:
-            row["source"] = source_group(str(row["source"]))
         self.tables[table].add(row)
 
     def count_document(
@@ -235,7 +276,7 @@ class Tally:
         if self.wants(name, label):
             text = mask_pii(text, language)[0]
             shown = text if len(text) <= SAMPLE_CHARACTERS else f"{text[:SAMPLE_CHARACTERS]}…"
-            sample = Sample(label, language, source_group(source), shown)
+            sample = Sample(label, language, source, shown)
             self.samples.setdefault(name, Samples()).add(sample)
 
     def add(self, other: "Tally") -> None:

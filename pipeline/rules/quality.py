@@ -8,7 +8,7 @@ lines are wrapped is tuned again (docs/corpus.md).
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -159,6 +159,20 @@ def _not_alone(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
     return np.flatnonzero(np.bincount(bins).take(bins) > 1)
 
 
+class LimitRule(NamedTuple):
+    """A statistic against one limit; not asked of a text with less than so many words and lines."""
+
+    limit: str  # field of QualityLimits; its first letters say which side is bad
+    reason: str
+    statistic: str = ""  # left out: as the limit, without `min_` or `max_`
+    num_words: int = 0
+    num_lines: int = 0
+
+    @property
+    def is_least(self) -> bool:
+        return self.limit.startswith("min_")
+
+
 class Statistics:
     """A text's statistics, named as the limits are: `words` of `min_words`; fractions of 0 to 1.
 
@@ -174,9 +188,11 @@ class Statistics:
         self.num_words = len(self.pieces) if self.has_spaces else self.num_characters / 2
         self.lines = [line for line in map(str.strip, text.split("\n")) if line]
 
-    def value(self, name: str) -> float | None:
-        """The statistic of this name."""
-        value: float | None = getattr(self, name)()
+    def value(self, rule: LimitRule) -> float | None:
+        """What the rule limits; None for a text that has too few words or lines for it."""
+        if self.num_words < rule.num_words or len(self.lines) < rule.num_lines:
+            return None
+        value: float | None = getattr(self, rule.statistic or rule.limit[4:])()
         return value
 
     @cached_property
@@ -203,9 +219,6 @@ class Statistics:
         """Without spaces three characters a word: runs of them begin within words, too, so that
         short ones repeat in any good text."""
         return repeated_fraction(*self.words_or_characters, 5 if self.has_spaces else 15)
-
-    def words(self) -> float:
-        return self.num_words
 
     def words_of_title(self) -> float:
         """In a text without spaces a Latin word is one word: a title of three is no sentence."""
@@ -274,52 +287,18 @@ class Statistics:
         return 1.0 - sum(map(len, distinct)) / sum(map(len, self.lines))
 
 
-class LimitRule(NamedTuple):
-    """A statistic against one limit; not asked of a text with less than so many words and lines."""
-
-    limit: str  # field of QualityLimits; its first letters say which side is bad
-    reason: str
-    statistic: str = ""  # left out: as the limit, without `min_` or `max_`
-    num_words: int = 0
-    num_lines: int = 0
-
-    @property
-    def name(self) -> str:
-        return self.statistic or self.limit[4:]
-
-
 RULES = [LimitRule(**row) for row in _TABLE["rules"]]
 Bounds = Sequence[tuple[LimitRule, float]]
 
 
-def measure(
-    text: str, language: str, bounds: Sequence[tuple[LimitRule, float | None]]
-) -> dict[str, float | None]:
-    """The statistics of a text that have a bound, with its words and lines; None for one that says
-    nothing about it or of which no rule asks."""
+def broken_limit(text: str, language: str, bounds: Bounds) -> Drop | None:
+    """The first limit that a text breaks, with the value."""
     if not bounds:
-        return {}
+        return None
     statistics = Statistics(text, language)
-    num_words, num_lines = statistics.num_words, len(statistics.lines)
-    values: dict[str, float | None] = {"lines": num_lines, "words": num_words}
-    for rule, _ in bounds:
-        is_asked = num_words >= rule.num_words and num_lines >= rule.num_lines
-        if is_asked and values.get(rule.name) is None:
-            values[rule.name] = statistics.value(rule.name)
-    return values
-
-
-def broken_limit(values: Mapping[str, float | None], bounds: Bounds) -> Drop | None:
-    """The first limit that the statistics of a text break, with the value."""
     for rule, limit in bounds:
-        value = values.get(rule.name)
-        if (
-            value is None
-            or (values["words"] or 0) < rule.num_words
-            or (values["lines"] or 0) < rule.num_lines
-        ):
-            continue
-        if value < limit if rule.limit[:3] == "min" else value > limit:
+        value = statistics.value(rule)
+        if value is not None and (value < limit if rule.is_least else value > limit):
             return Drop(rule.reason, f"{value:.4g}; {rule.limit} = {limit:g}")
     return None
 

@@ -134,7 +134,7 @@ def place_of(rank: int) -> tuple[int, int, int]:
 
 # What reading a file gives.
 
-KNOWN_FIELDS = ("source", "url", "licence", "license", "date")
+KNOWN_FIELDS = ("source", "url", "licence", "license")
 HEAD_BYTES = 500  # of a row that cannot be read, kept for the record
 
 
@@ -150,7 +150,6 @@ class Raw:
     thread: str | None = None  # rows that follow one another with the same value are one document
     source_id: str | None = None  # the id that the source itself gives
     language: str | None = None  # as the row names it
-    date: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -320,9 +320,9 @@ def take_fields(
             detail = f"field {thread_name!r} is {kind}, not a string or an integer"
             return fault("wrong_type", detail)
     licence = _string(value, "licence") or _string(value, "license")
-    named, url, date = (_string(value, field) for field in ("source", "url", "date"))
+    named, url = (_string(value, field) for field in ("source", "url"))
     language = _string(value, source.language_field) if source.language_field else None
-    return Raw(row, "\n".join(texts), named, url, licence, thread, source_id, language, date)
+    return Raw(row, "\n".join(texts), named, url, licence, thread, source_id, language)
 
 
 def id_of(fields: Mapping[str, Any], source: Source) -> str | None:

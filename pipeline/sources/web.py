@@ -42,8 +42,8 @@ def read_html(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw |
                 1, TooLong(max(file.file_bytes, len(data)), data[:HEAD_BYTES]), max_bytes
             )
         else:
-            text, url, date = _main_text(data)
-            yield Raw(1, text, url=url, date=date)
+            text, url = _main_text(data)
+            yield Raw(1, text, url=url)
 
 
 def read_warc(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw | Fault]:
@@ -52,8 +52,8 @@ def read_warc(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw |
         if isinstance(record, Fault):
             yield record
         elif (page := _page(record.data)) is not None:
-            text, _, date = _main_text(page)
-            yield Raw(record.row, text, url=record.url, source_id=record.source_id, date=date)
+            text, _ = _main_text(page)
+            yield Raw(record.row, text, url=record.url, source_id=record.source_id)
 
 
 def read_wet(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw | Fault]:
@@ -70,8 +70,8 @@ def read_wet(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw | 
             yield Raw(row, text, url=url, source_id=source_id)
 
 
-def _main_text(page: bytes) -> tuple[str, str | None, str | None]:
-    """The main text of a page, a paragraph a line, and the address and date that it gives."""
+def _main_text(page: bytes) -> tuple[str, str | None]:
+    """The main text of a page, a paragraph a line, and the address that it gives."""
     try:
         import trafilatura  # here: it and its libraries are an extra
     except ModuleNotFoundError as error:
@@ -83,8 +83,8 @@ def _main_text(page: bytes) -> tuple[str, str | None, str | None]:
         page, include_comments=False, favor_precision=True, with_metadata=True
     )
     if not extracted:
-        return "", None, None
-    return extracted.text or "", extracted.url, extracted.date
+        return "", None
+    return extracted.text or "", extracted.url
 
 
 class _Sent(io.BytesIO):

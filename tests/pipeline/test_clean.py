@@ -12,12 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from electrify.config.clean import Source
 from pipeline import clean as clean_module
 from pipeline.clean import clean
 from pipeline.dedup import batches, records
 from pipeline.sources import files as sources
-from pipeline.sources.input_file import InputFile
 from tests.pipeline.builders import (
     clean_afresh,
     config_of,
@@ -138,18 +136,6 @@ def test_workers_and_batches_change_no_row(tmp_path, corpus, cleaned, monkeypatc
     folder = clean_afresh(config)
     assert len([*folder.glob("documents-*")]) > 3
     assert (documents(folder), removed(folder)) == expected
-
-
-def test_a_file_that_two_sources_name_is_pointed_out(tmp_path, caplog):
-    path = write_texts(tmp_path / "a.jsonl", map(sentence, range(3)))
-    clean_afresh(config_of(tmp_path, [tmp_path / "*.jsonl", path]))
-    assert f"{path} is read twice, by clean.sources number 1 and 2" in caplog.text
-    caplog.clear()
-    options = ({"name": "ynat"}, {"name": "nli"}, {"split": "validation"})  # of one data set
-    subsets = [Source(kind="huggingface", language="ko", path="klue/klue", **of) for of in options]
-    files = [InputFile("klue/klue", 1, source_index=index) for index in range(3)]
-    clean_module._warn_of_files_read_twice(files, subsets)
-    assert not caplog.text
 
 
 def test_the_id_that_the_source_gives_stays_with_kept_and_removed_rows(tmp_path):

@@ -19,7 +19,6 @@ from pipeline.rules.quality import (
     broken_limit,
     has_letters,
     limits_for,
-    measure,
     repeated_fraction,
     top_fraction,
 )
@@ -37,7 +36,7 @@ def _runs(words, size):
 
 def _drop(text, language, profile="web"):
     bounds = bounds_of(limits_for(language, profile))
-    return broken_limit(measure(text, language, bounds), bounds)
+    return broken_limit(text, language, bounds)
 
 
 @given(_WORDS, st.integers(1, 6))
@@ -148,11 +147,11 @@ def test_no_letters():
 def test_a_limit_drops_what_lies_on_its_bad_side_and_has_words_and_lines_enough(
     text, language, rule
 ):
-    value = measure(text, language, [(rule, None)]).get(rule.name)
     statistics = Statistics(text, language)
+    value = statistics.value(rule)
     has_enough = statistics.num_words >= rule.num_words and len(statistics.lines) >= rule.num_lines
     for limit in {0.0, 0.5, 7.0, value or 0.0}:
-        drop = broken_limit(measure(text, language, [(rule, limit)]), [(rule, limit)])
+        drop = broken_limit(text, language, [(rule, limit)])
         is_bad = value is not None and (value < limit if rule.limit[:3] == "min" else value > limit)
         assert (drop is not None) == (has_enough and is_bad)
         assert drop is None or drop.reason == rule.reason
