@@ -3,11 +3,13 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import PreTrainedTokenizerFast
+from torch import nn
+from transformers import BertTokenizer, PreTrainedTokenizerFast
 
 from benchmarks.tasks.own import own_task
 from benchmarks.tasks.registry import TASKS
@@ -58,6 +60,37 @@ TREES = (
     "## dp-1\t간다\n1\t간다\t가 ㄴ다\tVV+EF\t0\tVP\n"
 )
 
+YNAT_ROW = {"guid": "a", "title": "코스피 상승", "label": "경제"}
+RELATION = {
+    "guid": "re-0",
+    "sentence": "민수는 서울에 산다",
+    "subject_entity": {"start_idx": 0, "end_idx": 1},
+    "object_entity": {"start_idx": 4, "end_idx": 5},
+    "label": "per:place_of_residence",
+}
+
+
+def squad(**fields):
+    qa = {"id": "q1", "question": "누구 ?", "answers": [{"text": "가는", "answer_start": 3}]}
+    paragraph = {"context": "나는 가는 다는", "qas": [qa | fields]}
+    return {"version": "x", "data": [{"title": "t", "paragraphs": [paragraph]}]}
+
+
+# a file of every format
+OFFICIAL_FILES = {
+    "klue-ynat": ("ynat-v1.1_dev.json", [YNAT_ROW]),
+    "glue-sst2": ("SST-2/dev.tsv", "sentence\tlabel\nfine\t1\n"),
+    "glue-stsb": ("STS-B/dev.tsv", "index\tsentence1\tsentence2\tscore\n0\ta\tb\t2.5\n"),
+    "korean-naver-ner": ("naver-ner/test.tsv", "국회 오늘\tORG-B O\n"),
+    "klue-ner": ("klue-ner-v1.1_dev.tsv", "## n-1\t국회\n국\tB-OG\n회\tI-OG\n\n"),
+    "klue-re": ("klue-re-v1.1_dev.json", [RELATION]),
+    "klue-dp": ("klue-dp-v1.1_dev.tsv", TREES),
+    "klue-wos": ("wos-v1.1_dev.json", [DIALOGUE]),
+    "squad-1.1": ("dev-v1.1.json", squad()),
+    "squad-2.0": ("dev-v2.0.json", squad()),
+    "klue-mrc": ("klue-mrc-v1.1_dev.json", squad(guid="g", question_type=2)),
+}
+
 
 def trained_bpe(text: str, pre_tokenizer: pre_tokenizers.PreTokenizer) -> PreTrainedTokenizerFast:
     """A tokenizer of which a piece begins with the blank before a word."""
@@ -87,6 +120,23 @@ def write(path: Path, content: Any) -> Path:
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def bert_tokenizer(
+    pieces: Iterable[str], added: Iterable[str] = (), lower_case: bool = False
+) -> Any:
+    """BERT's tokenizer; the line number of a piece is its id, `added` pieces are never split."""
+    make: Any = BertTokenizer  # partly typed
+    tokenizer = make(vocab={p: n for n, p in enumerate(pieces)}, do_lower_case=lower_case)
+    tokenizer.add_special_tokens({"additional_special_tokens": list(added)})
+    return tokenizer
+
+
+def encoder_of_width(hidden_size: int) -> nn.Module:
+    """What a head asks of an encoder."""
+    module: Any = nn.Module()
+    module.config = SimpleNamespace(hidden_size=hidden_size)
+    return module
 
 
 def own_task_of(folder: Path, rows: list[Any], **options: Any) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.tasks import registry
 from electrify.config.fields import TASK_NAMES
-from tests.benchmarks.records import write
+from tests.benchmarks.records import OFFICIAL_FILES, write
 
 # what learns and scores; of these the corpus stage has transformers, datasets and scipy
 _LEARNING = ("torch", "transformers", "datasets", "sklearn", "scipy", "matplotlib")
@@ -35,21 +35,9 @@ def test_the_tasks_are_listed_and_a_config_checked_without_what_learns():
 
 
 def test_texts_of_every_kind_of_task_are_read_without_what_learns(tmp_path):
-    data = tmp_path / "data"
-    paragraph = {"context": "문맥", "qas": [{"question": "누구?"}]}
-    rows = {
-        "ynat-v1.1_dev.json": [{"guid": "y", "title": "제목", "label": "사회"}],
-        "klue-re-v1.1_dev.json": [{"sentence": "영희는 작가다."}],
-        "dev-v2.0.json": {"data": [{"paragraphs": [paragraph]}]},
-    }
-    tables = {
-        "klue-ner-v1.1_dev.tsv": "## n1\n국\tB-OG\n회\tI-OG\n",
-        "naver-ner/test.tsv": "국회 가\tORG-B O\n",
-        "klue-dp-v1.1_dev.tsv": "## d1\t간다\n1\t간다\t가 ㄴ다\tVV+EF\t0\tVP\n\n",
-    }
-    for name, content in {**rows, **tables}.items():
+    data, names = tmp_path / "data", (*OFFICIAL_FILES,)
+    for name, content in OFFICIAL_FILES.values():
         write(data / name, content)
-    names = ("klue-ynat", "klue-ner", "klue-re", "klue-dp", "squad-2.0", "korean-naver-ner")
     out = run(
         f"import sys\nfor name in {_NOT_OF_THE_CORPUS_STAGE}: sys.modules[name] = None\n"
         "from pathlib import Path\nfrom benchmarks.tasks.texts import dump_texts\n"

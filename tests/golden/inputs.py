@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from transformers import BertTokenizer
 from transformers.models.bert.tokenization_bert_legacy import BasicTokenizer
 
 from benchmarks.metrics.reading import klue_mrc
@@ -37,7 +36,7 @@ from benchmarks.tasks.spans import (
     spans_of_beam,
     spans_of_logits,
 )
-from tests.benchmarks.records import DP
+from tests.benchmarks.records import DP, bert_tokenizer
 from tests.golden.compare import (
     Adapter,
     Comparison,
@@ -50,17 +49,6 @@ from tests.golden.compare import (
 from tests.golden.scores import gold_answers, questions
 
 _WORD = re.compile("[^ \t\r\n\u202f]+")
-
-
-def bert_tokenizer(
-    vocabulary: Sequence[str], lower_case: bool = False, added: Sequence[str] = ()
-) -> Any:
-    """BERT's tokenizer; the line number of a piece is its id, `added` pieces are never split."""
-    make: Any = BertTokenizer  # partly typed
-    ids = {piece: number for number, piece in enumerate(vocabulary)}
-    tokenizer = make(vocab=ids, do_lower_case=lower_case)
-    tokenizer.add_special_tokens({"additional_special_tokens": list(added)})
-    return tokenizer
 
 
 def _alignment(golden: Golden, case: str) -> Mapping[str, Any]:
@@ -166,7 +154,7 @@ def _compare_windows(golden: Golden, types_name: str) -> Iterator[Comparison]:
     lengths = Lengths(
         settings["max_seq_length"], settings["max_query_length"], settings["doc_stride"]
     )
-    tokenizer = bert_tokenizer(golden["vocab"], settings["do_lower_case"])
+    tokenizer = bert_tokenizer(golden["vocab"], lower_case=settings["do_lower_case"])
     examples = [
         QuestionExample(key, (context, qa["question"])) for key, context, qa in questions(golden)
     ]

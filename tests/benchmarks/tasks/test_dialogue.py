@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from transformers import BertTokenizer, ElectraConfig, ElectraModel
+from transformers import ElectraConfig, ElectraModel
 
 from benchmarks.tasks.dialogue import GATES, GENERATED
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads import klue as dialogue_head
 from benchmarks.tasks.heads.klue import MAX_VALUE_PIECES
 from tests.benchmarks.conftest import SIZES, words_of
-from tests.benchmarks.records import DIALOGUE, WOS, write
+from tests.benchmarks.records import DIALOGUE, WOS, bert_tokenizer, write
 
 SLOTS = ("식당-이름", "식당-주차 가능")
 TASK = replace(WOS, labels=SLOTS)
@@ -25,8 +25,7 @@ WORDS = words_of(
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    vocabulary = {word: number for number, word in enumerate(WORDS)}
-    return BertTokenizer(vocab=vocabulary, do_lower_case=False)
+    return bert_tokenizer(WORDS)
 
 
 @pytest.fixture

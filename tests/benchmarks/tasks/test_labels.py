@@ -9,7 +9,6 @@ import torch
 from sklearn.metrics import f1_score
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import (
-    BertTokenizer,
     ElectraConfig,
     ElectraForMultipleChoice,
     ElectraModel,
@@ -34,7 +33,7 @@ from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import GoldExample
 from benchmarks.training.recipe import HyperParameters
 from tests.benchmarks.conftest import FILLERS, SIZES, TOPICS, build_tokenizer, words_of
-from tests.benchmarks.records import RE, own_task_of
+from tests.benchmarks.records import RE, bert_tokenizer, encoder_of_width, own_task_of
 
 OF_FOUR = TASKS["kobest-hellaswag"]
 COPA = [
@@ -205,11 +204,7 @@ def test_labels_above_one_half_are_predicted(task: MultiLabelClassification):
 
 
 def test_the_loss_is_the_binary_cross_entropy_of_all_labels():
-    class Encoder(torch.nn.Module):
-        class config:  # noqa: N801
-            hidden_size = 4
-
-    head = LinearHead(Encoder(), 3, torch.Generator().manual_seed(0))
+    head = LinearHead(encoder_of_width(4), 3, torch.Generator().manual_seed(0))
     logits, sets = torch.randn(2, 3), torch.tensor([[1.0, 0, 1], [0, 0, 0]])
     p = torch.sigmoid(logits)
     expected = -(sets * p.log() + (1 - sets) * (1 - p).log()).mean()
@@ -224,10 +219,7 @@ TEXT = "<subj>민수</subj>는 <obj>서울</obj>에 산다"
 
 @pytest.fixture(scope="module")
 def words():
-    vocabulary = {word: number for number, word in enumerate(WORDS)}
-    bert = BertTokenizer(vocab=vocabulary, do_lower_case=False)
-    bert.add_special_tokens({"additional_special_tokens": list(MARKERS)})
-    return bert
+    return bert_tokenizer(WORDS, MARKERS)
 
 
 def test_a_text_may_end_behind_a_marker(words):

@@ -18,7 +18,7 @@ from benchmarks.tasks.load import (
 from benchmarks.tasks.registry import TASKS
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.fields import SUITE_TASKS
-from tests.benchmarks.records import DP, NAVER_NER, NER, STSB, YNAT, write
+from tests.benchmarks.records import DP, NAVER_NER, NER, STSB, YNAT, YNAT_ROW, write
 
 disable_progress_bar()
 
@@ -163,12 +163,6 @@ def test_a_sentence_is_one_example_in_files_and_on_the_hub(tmp_path, task, row, 
     assert not task.hub.has_ids
 
 
-def write_topics(folder, count=3):
-    for split in ("train", "dev"):
-        rows = [{"guid": f"{split}-{n}", "title": f"t{n}", "label": "정치"} for n in range(count)]
-        write(folder / f"ynat-v1.1_{split}.json", rows)
-
-
 def test_a_suite_leaves_out_what_its_place_does_not_have(tmp_path, caplog):
     """With a warning; a task that is named, and a suite of which nothing is there, are errors."""
 
@@ -180,7 +174,8 @@ def test_a_suite_leaves_out_what_its_place_does_not_have(tmp_path, caplog):
     assert "no data of korean-naver-ner (naver-ner/train.tsv, naver-ner/test.tsv" in caplog.text
     with pytest.raises(ValueError, match=r"are not on the hub .*korean-naver-ner"):
         checked(HUB, suites=("korean",), tasks=("korean-naver-ner",))
-    write_topics(tmp_path)
+    for split in ("train", "dev"):
+        write(tmp_path / f"ynat-v1.1_{split}.json", [YNAT_ROW])
     assert checked(str(tmp_path), suites=("klue",)) == ["klue-ynat"]
     with pytest.raises(ValueError, match=r"no data of glue-cola .*glue-wnli"):
         checked(str(tmp_path), suites=("klue", "glue"))

@@ -10,56 +10,24 @@ from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.rows import GoldAnswer
 from tests.benchmarks.records import (
     COLA,
-    DIALOGUE,
     HATE_SPEECH,
     MNLI,
     MRPC,
     NAVER_NER,
     NER,
     NLI,
+    OFFICIAL_FILES,
     QNLI,
     QUESTION_PAIR,
     RE,
-    TREES,
     YNAT,
+    YNAT_ROW,
     write,
 )
 
-ROW = {"guid": "a", "title": "코스피 상승", "label": "경제"}
-SCORES = "index\tsentence1\tsentence2\tscore\n"
-RELATION = {
-    "guid": "re-0",
-    "sentence": "민수는 서울에 산다",
-    "subject_entity": {"start_idx": 0, "end_idx": 1},
-    "object_entity": {"start_idx": 4, "end_idx": 5},
-    "label": "per:place_of_residence",
-}
-
-
-def squad(**fields):
-    qa = {"id": "q1", "question": "누구 ?", "answers": [{"text": "가는", "answer_start": 3}]}
-    paragraph = {"context": "나는 가는 다는", "qas": [qa | fields]}
-    return {"version": "x", "data": [{"title": "t", "paragraphs": [paragraph]}]}
-
-
-# a file of every format that is read without a fault
-FILES = {
-    "klue-ynat": ("ynat-v1.1_dev.json", [ROW]),
-    "glue-sst2": ("SST-2/dev.tsv", "sentence\tlabel\nfine\t1\n"),
-    "glue-stsb": ("STS-B/dev.tsv", SCORES + "0\ta\tb\t2.5\n"),
-    "korean-naver-ner": ("naver-ner/test.tsv", "국회 오늘\tORG-B O\n"),
-    "klue-ner": ("klue-ner-v1.1_dev.tsv", "## n-1\t국회\n국\tB-OG\n회\tI-OG\n\n"),
-    "klue-re": ("klue-re-v1.1_dev.json", [RELATION]),
-    "klue-dp": ("klue-dp-v1.1_dev.tsv", TREES),
-    "klue-wos": ("wos-v1.1_dev.json", [DIALOGUE]),
-    "squad-1.1": ("dev-v1.1.json", squad()),
-    "squad-2.0": ("dev-v2.0.json", squad()),
-    "klue-mrc": ("klue-mrc-v1.1_dev.json", squad(guid="g", question_type=2)),
-}
-
 
 def read(task, folder, old="", new="", split=None):
-    name, content = FILES[task]
+    name, content = OFFICIAL_FILES[task]
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     assert old in text
     path = write(folder / name, text.replace(old, new) if old else text)
@@ -71,7 +39,7 @@ def gold(example):
 
 
 def test_every_format_becomes_examples(tmp_path):
-    found = {task: read(task, tmp_path) for task in FILES}
+    found = {task: read(task, tmp_path) for task in OFFICIAL_FILES}
     texts = {task: [(e.id, e.texts) for e in examples] for task, examples in found.items()}
     squad_texts = ("나는 가는 다는", "누구 ?")
     assert texts == {
@@ -189,10 +157,10 @@ def test_headers_byte_order_marks_and_carriage_returns(tmp_path):
 
 
 def test_files_are_found_by_their_names_and_parts_joined(tmp_path):
-    write(tmp_path / "ynat-v1.1_dev.json", [ROW])
-    write(tmp_path / "deep" / "ynat-v1.1_train_part.json", [ROW | {"guid": "part"}])
+    write(tmp_path / "ynat-v1.1_dev.json", [YNAT_ROW])
+    write(tmp_path / "deep" / "ynat-v1.1_train_part.json", [YNAT_ROW | {"guid": "part"}])
     assert load_data(YNAT, tmp_path).train[0].id == "part"
-    write(tmp_path / "ynat-v1.1_train.json", [ROW | {"guid": "whole"}])
+    write(tmp_path / "ynat-v1.1_train.json", [YNAT_ROW | {"guid": "whole"}])
     assert load_data(YNAT, tmp_path).train[0].id == "whole"
     (tmp_path / "again").symlink_to(tmp_path, target_is_directory=True)  # is walked once
     assert len(load_data(YNAT, tmp_path).reported) == 1
@@ -201,7 +169,7 @@ def test_files_are_found_by_their_names_and_parts_joined(tmp_path):
     for part in "ab":
         write(tmp_path / f"QNLI/train_part_{part}.tsv", header + f"0\t{part}\tx\tentailment\n")
     assert [e.texts[0] for e in load_data(QNLI, tmp_path).train] == ["a", "b"]
-    write(tmp_path / "two" / "ynat-v1.1_dev.json", [ROW])
+    write(tmp_path / "two" / "ynat-v1.1_dev.json", [YNAT_ROW])
     with pytest.raises(ValueError, match=r"two/ynat-v1\.1_dev\.json and .*/ynat-v1\.1_dev"):
         load_data(YNAT, tmp_path)
 
@@ -241,7 +209,9 @@ def test_without_a_training_file_the_dev_rows_are_split_by_group(tmp_path):
 def test_rows_of_another_number_than_the_official_one_have_a_name_of_their_own(
     tmp_path, official, split, parts
 ):
-    write(tmp_path / "ynat-v1.1_train.json", [ROW])
-    write(tmp_path / "ynat-v1.1_dev.json", [ROW | {"guid": str(number)} for number in range(3)])
+    write(tmp_path / "ynat-v1.1_train.json", [YNAT_ROW])
+    write(
+        tmp_path / "ynat-v1.1_dev.json", [YNAT_ROW | {"guid": str(number)} for number in range(3)]
+    )
     data = load_data(replace(YNAT, num_rows=official), tmp_path)
     assert (data.split, data.parts) == (split, parts)

@@ -1,7 +1,6 @@
 """Reading heads beside their formulas written out one row, one start and one end at a time."""
 
 import math
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,14 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.tasks.heads.linear import JointHead, SpanHead
+from tests.benchmarks.records import encoder_of_width
 
 HIDDEN = 8
-
-
-def encoder() -> nn.Module:
-    module = nn.Module()
-    module.config = SimpleNamespace(hidden_size=HIDDEN)
-    return module
 
 
 def generator() -> torch.Generator:
@@ -38,7 +32,7 @@ def states_of(batch: dict[str, Tensor]) -> Tensor:
 
 
 def joint_head(**options) -> JointHead:
-    head = JointHead(encoder(), generator(), **options)
+    head = JointHead(encoder_of_width(HIDDEN), generator(), **options)
     for parameter in head.parameters():  # biases too, so that none can be forgotten
         nn.init.normal_(parameter, std=0.5, generator=generator())
     return head
@@ -133,7 +127,9 @@ def test_the_plain_head_is_that_of_transformers():
     torch.testing.assert_close(head.loss(outputs, batch), expected.loss)
 
 
-@pytest.mark.parametrize("make", [lambda: SpanHead(encoder(), generator()), joint_head])
+@pytest.mark.parametrize(
+    "make", [lambda: SpanHead(encoder_of_width(HIDDEN), generator()), joint_head]
+)
 def test_padding_changes_nothing(make):
     head = make().train()
     short, long = batch_of([9], 9), batch_of([9], 14)

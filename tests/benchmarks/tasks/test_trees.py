@@ -13,7 +13,7 @@ from benchmarks.tasks.heads.klue import Biaffine, Parser
 from benchmarks.tasks.task import Features
 from benchmarks.tasks.trees import NO_WORD, word_positions
 from tests.benchmarks.conftest import build_tokenizer
-from tests.benchmarks.records import DP, DP_WITHOUT_POS, TREES, write
+from tests.benchmarks.records import DP, DP_WITHOUT_POS, TREES, encoder_of_width, write
 
 TOKENIZER = build_tokenizer(["민", "##수", "##는", "서울", "##에", "산다", ".", "간다"])
 
@@ -114,10 +114,8 @@ def test_the_loss_is_the_cross_entropy_of_heads_and_labels(examples, small_parse
 
 
 def test_without_tags_the_parser_does_not_see_them(examples):
-    encoder = nn.Module()
-    encoder.config = type("Config", (), {"hidden_size": 4})
     generator = torch.Generator().manual_seed(0)
-    head = make_head(DP_WITHOUT_POS, encoder, TOKENIZER, generator).eval()
+    head = make_head(DP_WITHOUT_POS, encoder_of_width(4), TOKENIZER, generator).eval()
     features = DP.featurize(examples, TOKENIZER, 32, train=False)
     both, _ = batches(features)
     states = torch.randn(2, 9, 4)
