@@ -10,7 +10,6 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -107,10 +106,9 @@ def _convert(
     groups = {name: ConvertedNetworks(name) for name in networks}
     for name, network in opened.items():
         _export(folder / name, name, network, networks[name], groups[name], texts)
-    generator = folder / "generator" / _FP32 if "generator" in groups else None
     for name, network in opened.items():
-        if benchmark := _tokens(network, texts, generator):
-            groups[name].benchmarks[name] = benchmark
+        for output in {VOCABULARY, REPLACED} & set(network.outputs):
+            groups[name].benchmarks[name] = int8.token_benchmark(network.source, texts, output)
     if (scored / MANIFEST).exists():
         _add_tasks(folder / "tasks", groups[encoder], scored, config.evaluate, texts)
     groups[encoder].num_tasks_needed = int8.MIN_TASKS
@@ -163,15 +161,6 @@ def _add_tasks(
         _export(folder / name, name, network, place, group, texts)
         data = load_data(kept.task, dir_of(kept.task, data_dirs(evaluation, [kept.task])))
         group.benchmarks[name] = int8.task_benchmark(kept, data.reported)
-
-
-def _tokens(network: Network, texts: Sequence[str], generator: Path | None) -> Benchmark | None:
-    if VOCABULARY in network.outputs:
-        return int8.token_benchmark(network.source, texts, VOCABULARY)
-    if REPLACED not in network.outputs:
-        return None
-    generate = partial(export.predict, generator) if generator else None
-    return int8.token_benchmark(network.source, texts, REPLACED, generate)
 
 
 def _judge(group: ConvertedNetworks, force: bool) -> Judged:

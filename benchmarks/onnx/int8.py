@@ -191,19 +191,13 @@ def task_benchmark(kept: Kept, examples: Sequence[Example]) -> Benchmark:
     return Benchmark(task.name, metric, "predictions", rows, outcome, rises, must_agree)
 
 
-def token_benchmark(
-    source: ModelSource,
-    texts: Sequence[str],
-    output: str,
-    generate: Callable[[Sequence[Row]], Iterable[Row]] | None = None,
-) -> Benchmark:
+def token_benchmark(source: ModelSource, texts: Sequence[str], output: str) -> Benchmark:
     """Real text with `MASKED_FRACTION` of its pieces hidden, of a generator's `VOCABULARY` or a
     discriminator's `REPLACED`: the fraction of tokens rightly predicted.
 
-    A discriminator judges every token where pieces were drawn anew for the hidden ones: by the
-    generator, whose outputs `generate` gives, else from the pieces of all texts. A generator
-    predicts the masked tokens. Its agreement decides nothing: which of all pieces is the likeliest
-    changes at the least rounding.
+    A discriminator judges every token where pieces of all texts were drawn for the hidden ones; a
+    generator predicts the masked tokens. Its agreement decides nothing: which of all pieces is the
+    likeliest changes at the least rounding.
     """
     rng = np.random.default_rng(0)
     originals, places = [], []
@@ -214,29 +208,18 @@ def token_benchmark(
             count = max(1, round(MASKED_FRACTION * (len(ids) - 2)))
             originals.append(ids)
             places.append(np.sort(1 + rng.choice(len(ids) - 2, count, replace=False)))
-
-    def filled(pieces: Sequence[Any]) -> list[NDArray[np.int64]]:
-        copies = [ids.copy() for ids in originals]
-        for ids, at, new in zip(copies, places, pieces, strict=True):
-            ids[at] = new
-        return copies
-
-    rows = filled([source.tokenizer.mask_token_id] * len(originals))
     if output == VOCABULARY:
-        name = "masked tokens"
-        gold = [ids[of] for ids, of in zip(originals, places, strict=True)]
+        name, mask = "masked tokens", source.tokenizer.mask_token_id
+        drawn = [np.full(len(at), mask) for at in places]
     else:
-        name = "replaced tokens"
-        if generate is None:
-            pieces = np.concatenate([ids[1:-1] for ids in originals])
-            drawn = [rng.choice(pieces, len(of)) for of in places]
-        else:
-            logits = (of[VOCABULARY] for of in generate([_row(ids) for ids in rows]))
-            hidden = (of[at] for of, at in zip(logits, places, strict=True))
-            drawn = [  # samples of softmax
-                (of + rng.gumbel(size=of.shape)).argmax(axis=-1) for of in hidden
-            ]
-        rows = filled(drawn)
+        name, pieces = "replaced tokens", np.concatenate([ids[1:-1] for ids in originals])
+        drawn = [rng.choice(pieces, len(at)) for at in places]
+    rows = [ids.copy() for ids in originals]
+    for ids, at, new in zip(rows, places, drawn, strict=True):
+        ids[at] = new
+    if output == VOCABULARY:
+        gold = [ids[at] for ids, at in zip(originals, places, strict=True)]
+    else:
         gold = [(a != b)[1:-1] for a, b in zip(rows, originals, strict=True)]
     counts = np.array([float(len(of)) for of in gold])
 
