@@ -77,7 +77,6 @@ def report(
     summary = Summary(runs, encoders_of(runs), compared)
     summary.add_to(page)
     if not one:
-        curves.add_score_against_flops(page, runs)
         with page.fold("Pretraining of all runs", is_section=True):
             stages.add_side_by_side(page, runs)
     for run in runs:

@@ -1,4 +1,4 @@
-"""Scores over checkpoints, over examples to learn from and over FLOPs, and what they cost."""
+"""Scores over checkpoints and over examples to learn from, and what they cost."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,10 +19,6 @@ from benchmarks.statistics.scores import (
 )
 from electrify.page.page import Page
 from electrify.system.progress import duration
-
-_FLOPS_LABEL = "pretraining FLOPs, the paper's count"
-Points = list[tuple[float, float]]
-
 
 # Over pretraining.
 
@@ -187,7 +183,7 @@ def _parts(results: Sequence[Result]) -> list[list[Result]]:
 
 
 def add_score_cost(page: Page, run: RunFolder) -> None:
-    """FLOPs, time and memory of each fine-tuning, with the scores; then scores against FLOPs."""
+    """FLOPs, time and memory of each fine-tuning, with the scores."""
     scores = scores_of(run)
     if not scores:
         page.paragraph("Nothing is scored yet, so that no score has a cost.")
@@ -198,7 +194,6 @@ def add_score_cost(page: Page, run: RunFolder) -> None:
         "example those of one forward pass over it, without padding. Memory is that of the process "
         "on a CPU, libraries included, and what was allocated on a GPU. A dash: not known."
     )
-    add_score_against_flops(page, [run])
 
 
 def cost_lines(run: RunFolder) -> list[str]:
@@ -238,32 +233,3 @@ def _known(records: Sequence[Result], name: str) -> list[float]:
 def _mean(records: Sequence[Result], name: str) -> float | None:
     values = _known(records, name)
     return sum(values) / len(values) if values else None
-
-
-# ComparedScore FLOPs.
-
-
-def add_score_against_flops(page: Page, runs: Sequence[RunFolder]) -> None:
-    """Each task of which two points or more are known against pretraining FLOPs. A run is a
-    line."""
-    own = [score.first for run in runs for score in scores_of(run) if not score.encoder]
-    for task, metric in {first.task: first.metric for first in own}.items():
-        lines = {run.name: points for run in runs if (points := _task_points(run, task))}
-        if sum(map(len, lines.values())) > 1:
-            title, label = f"{task} against {_FLOPS_LABEL}", f"{metric}, percent"
-            page.line_plot(title, lines, _FLOPS_LABEL, label, log_x=True)
-
-
-def _task_points(run: RunFolder, task: str) -> Points:
-    """(FLOPs, score in percent) of checkpoints and of the export."""
-    points = {p.flops: p.sample.mean for p in curves_of(run)[0].get(task, []) if p.step}
-    for score in scores_of(run):
-        if score.first.task == task and not score.encoder:
-            points[_flops(run)] = score.pretrained.mean
-    return sorted((x, 100 * mean) for x, mean in points.items() if math.isfinite(x * mean))
-
-
-def _flops(run: RunFolder) -> float:
-    """Pretraining so far, by the paper's count; nan where that is not known."""
-    known = [r["flops_paper"] for r in (*run.metrics, run.summary) if r.get("flops_paper")]
-    return float(known[-1]) if known else math.nan
