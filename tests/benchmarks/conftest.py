@@ -1,6 +1,5 @@
 """A small random ELECTRA with a tokenizer of its own, and a run's config that scores it."""
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from html import unescape
@@ -29,7 +28,7 @@ from benchmarks.training.recipe import HyperParameters, hyper_parameters
 from electrify.config.load import parse_config
 from electrify.config.run import RunConfig
 from electrify.page.page import Page
-from tests.benchmarks.records import YNAT
+from tests.benchmarks.records import YNAT, write
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 SIZES = {
@@ -216,10 +215,8 @@ def topic_rows(count: int, prefix: str) -> list[dict[str, str]]:
 def ynat_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder in the format of YNAT that a model can learn without a mistake."""
     folder = tmp_path_factory.mktemp("data")
-    (folder / "ynat").mkdir()
     for split, count in (("train", 140), ("dev", 42)):
-        path = folder / "ynat" / f"ynat-v1.1_{split}.json"
-        path.write_text(json.dumps(topic_rows(count, split), ensure_ascii=False), encoding="utf-8")
+        write(folder / f"ynat/ynat-v1.1_{split}.json", topic_rows(count, split))
     return folder
 
 

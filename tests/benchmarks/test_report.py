@@ -22,7 +22,7 @@ from benchmarks.statistics.comparison import (
     compare_in_run,
     resolve_baseline,
 )
-from benchmarks.statistics.scores import TaskScore, task_scores
+from benchmarks.statistics.scores import task_scores
 from benchmarks.statistics.uncertainty import Interval
 from electrify.config.load import load_config, parse_config
 from electrify.config.run import RunConfig
@@ -392,20 +392,17 @@ def test_scores_stand_against_both_baselines_or_the_one_named(five_tasks, name, 
     assert {against.baseline for against in found} == {BASELINES[role] for role in roles}
 
 
-def compared_of(scores: list[TaskScore]) -> list[ComparedScore]:
-    return [
+def test_undecided_is_neither_better_nor_worse_and_nothing_is_advised(five_tasks):
+    scores = task_scores("evaluate", five_tasks.evaluations["evaluate"])
+    encoder = EncoderScores("ours", five_tasks, {score.first.task: score for score in scores})
+    compared = [
         ComparedScore(
             score, "", floor, Comparison(OUTCOMES[score.first.task], "", Interval(0.1), 0.04)
         )
         for floor in BASELINES.values()
         for score in scores
     ]
-
-
-def test_undecided_is_neither_better_nor_worse_and_nothing_is_advised(five_tasks):
-    scores = task_scores("evaluate", five_tasks.evaluations["evaluate"])
-    encoder = EncoderScores("ours", five_tasks, {score.first.task: score for score in scores})
-    summary = Summary([five_tasks], [encoder], compared_of(scores))
+    summary = Summary([five_tasks], [encoder], compared)
     [sentence] = summary.verdicts()
     for floor in BASELINES.values():
         # what cannot be compared is not counted

@@ -13,16 +13,8 @@ from typing import Any
 import numpy as np
 from transformers.models.bert.tokenization_bert_legacy import BasicTokenizer
 
+from benchmarks.metrics import tags as metrics
 from benchmarks.metrics.reading import klue_mrc
-from benchmarks.metrics.tags import (
-    UNKNOWN_PIECE,
-    Tokenize,
-    character_macro_f1,
-    entity_macro_f1,
-    official_character_labels,
-    piece_width,
-    without_blanks,
-)
 from benchmarks.tasks.dialogue import recovered_state
 from benchmarks.tasks.features import Lengths, QuestionExample, Window, window_rows
 from benchmarks.tasks.labels import MARKERS, entity_inputs, entity_span, marked
@@ -57,22 +49,22 @@ def _alignment(golden: Golden, case: str) -> Mapping[str, Any]:
     text, tokenize = sentence["chars"], bert_tokenizer(golden["vocabs"][sentence["vocab"]]).tokenize
     tags = [labels.index(tag) for tag in sentence["tags"]]
     predicted = golden["predictions"][case]["piece_label_ids"]
-    found, gold = official_character_labels(text, tags, predicted, tokenize, labels)
+    found, gold = metrics.official_character_labels(text, tags, predicted, tokenize, labels)
     outside, length = labels.index("O"), sentence["max_seq_length"]
     pieces = attempt(official_piece_labels, text, tags, tokenize, length, outside)
     return {
         "gold_piece_label_ids": pieces,
         "char_pred_ids": found,
         "char_gold_ids": gold,
-        "entity_macro_f1": 100 * entity_macro_f1(gold, found, labels),
-        "character_macro_f1": 100 * character_macro_f1(gold, found, labels),
+        "entity_macro_f1": 100 * metrics.entity_macro_f1(gold, found, labels),
+        "character_macro_f1": 100 * metrics.character_macro_f1(gold, found, labels),
     }
 
 
 def official_piece_labels(
     text: str,
     tags: Sequence[int],
-    tokenize: Tokenize,
+    tokenize: metrics.Tokenize,
     max_length: int,
     outside: int,
 ) -> list[int]:
@@ -82,7 +74,7 @@ def official_piece_labels(
     has the label of the word's first character. Raises `ValueError` where a tokenizer gives more
     characters than the text has.
     """
-    of_characters = without_blanks(text, tags)
+    of_characters = metrics.without_blanks(text, tags)
     labels: list[int] = []
     position = 0
     for word in text.split(" "):
@@ -91,9 +83,9 @@ def official_piece_labels(
             if position >= len(of_characters):
                 raise ValueError(f"the pieces of {text!r} have more characters than it has labels")
             labels.append(of_characters[position])
-            if UNKNOWN_PIECE not in pieces:
-                position += piece_width(piece)
-        if UNKNOWN_PIECE in pieces:
+            if metrics.UNKNOWN_PIECE not in pieces:
+                position += metrics.piece_width(piece)
+        if metrics.UNKNOWN_PIECE in pieces:
             position += len(word)
     return [outside, *labels[: max_length - 2], outside]
 
