@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.mutate import Make, Reader, of_file
+from tests.fuzz.mutate import Make, Reader
 
 _MAX_LINE_BYTES = 5_000
 _REASONS = {
@@ -84,7 +84,7 @@ def _source(
     name: str,
     *seeds: bytes,
     words: list[bytes] | None = None,
-    form: Any = "bytes",
+    has_json_lines: bool = False,
     pack: Callable[[bytes], bytes] | None = None,
     **options: Any,
 ) -> Make:
@@ -113,7 +113,7 @@ def _source(
                     assert item.reason in _REASONS, item
 
         packed = [pack(seed) for seed in seeds[:1]] if pack else []
-        return Reader((*seeds, *packed), read, tuple(words or ()), form, errors=())
+        return Reader((*seeds, *packed), read, tuple(words or ()), has_json_lines, errors=())
 
     return make
 
@@ -153,13 +153,19 @@ def _cleaning(folder: Path) -> Reader:
 def _toml(folder: Path) -> Reader:
     from electrify.config.load import load_config
 
-    return of_file(folder / "run.toml", load_config, [_TOML], words=_TOML_WORDS)
+    path = folder / "run.toml"
+
+    def read(data: bytes) -> object:
+        path.write_bytes(data)
+        return load_config(path)
+
+    return Reader((_TOML,), read, _TOML_WORDS, named=path.name)
 
 
 READERS: dict[str, Make] = {
-    "jsonl": _source("a.jsonl", *_JSON_LINES, form="lines", kind="jsonl"),
+    "jsonl": _source("a.jsonl", *_JSON_LINES, has_json_lines=True, kind="jsonl"),
     "jsonl-threads": _source(
-        "a.jsonl", *_JSON_LINES, form="lines", kind="jsonl", thread_field="thread"
+        "a.jsonl", *_JSON_LINES, has_json_lines=True, kind="jsonl", thread_field="thread"
     ),
     "text-blocks": _source("a.txt", *_TEXTS, kind="text", document="block"),
     "wet": _source("a.wet.gz", _WET, words=_WET_WORDS, pack=gzip.compress, kind="wet"),

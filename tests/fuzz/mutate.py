@@ -2,10 +2,10 @@
 
 import json
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 _MAX_BYTES = 40_000
 _DEEP = 3_000  # levels: more than Python's stack takes
@@ -32,7 +32,7 @@ class Reader:
     seeds: tuple[bytes, ...]
     read: Callable[[bytes], object]
     words: tuple[bytes, ...] = ()  # that the format knows
-    form: Literal["bytes", "json", "lines"] = "bytes"  # changed as JSON, half of the time
+    has_json_lines: bool = False  # changed as JSON, half of the time
     named: str = ""
     errors: tuple[type[Exception], ...] = (ValueError,)
 
@@ -40,24 +40,11 @@ class Reader:
 Make = Callable[[Path], Reader]  # with a folder of its own
 
 
-def of_file(
-    path: Path, read: Callable[[Path], Any], seeds: Iterable[bytes], **options: Any
-) -> Reader:
-    """A reader of a file, whose errors name it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-
-    def run(data: bytes) -> object:
-        path.write_bytes(data)
-        return read(path)
-
-    return Reader(tuple(seeds), run, **{"named": path.name} | options)
-
-
 def mutated(reader: Reader, rng: random.Random) -> bytes:
     """One to four changes of a sound input. Once in 300 the input gets deep."""
     data = rng.choice(reader.seeds)
-    if reader.form != "bytes" and rng.random() < 0.5:
-        return _mutated_json(data, reader.form, rng)
+    if reader.has_json_lines and rng.random() < 0.5:
+        return _mutated_json(data, rng)
     if rng.random() < 1 / 300:
         opening = rng.choice((b"[", b'{"a":', b"<a>", b"{{", b"(", b"a.", b"\t", "가".encode()))
         return data[: rng.randint(0, len(data))] + opening * _DEEP
@@ -66,9 +53,9 @@ def mutated(reader: Reader, rng: random.Random) -> bytes:
     return data[:_MAX_BYTES]
 
 
-def _mutated_json(text: bytes, form: str, rng: random.Random) -> bytes:
-    """Values of a JSON text, or of one line, exchanged, removed, doubled or put inside others."""
-    lines = text.split(b"\n") if form == "lines" else [text]
+def _mutated_json(text: bytes, rng: random.Random) -> bytes:
+    """Values of one line exchanged, removed, doubled or put inside others."""
+    lines = text.split(b"\n")
     place = rng.randrange(len(lines))
     try:
         holder: list[Any] = [json.loads(lines[place])]

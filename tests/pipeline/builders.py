@@ -77,8 +77,18 @@ def removed(folder: Path) -> list[Row]:
     return pq.read_table(sorted(folder.glob("removed-*.parquet"))).to_pylist()
 
 
+def report(folder: Path) -> Row:
+    made: Row = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    return made
+
+
+def manifest(folder: Path) -> Row:
+    made: Row = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    return made
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file, and of the manifest, which tells times, the digest."""
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
-    files["manifest.json"] = json.loads(files["manifest.json"])["digest"].encode()
+    files["manifest.json"] = manifest(folder)["digest"].encode()
     return files

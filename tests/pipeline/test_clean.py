@@ -2,13 +2,8 @@
 
 import gzip
 import json
-import os
 import random
-import socket
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +16,9 @@ from tests.pipeline.builders import (
     config_of,
     contents,
     documents,
+    manifest,
     removed,
+    report,
     sentence,
     write_texts,
 )
@@ -54,11 +51,9 @@ def cleaned(corpus):
 
 def test_documents_removed_and_report(corpus, cleaned):
     folder = cleaned
-    kept, gone = documents(folder), removed(folder)
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-
+    kept, gone, found = documents(folder), removed(folder), report(folder)
     licences = Counter(document["licence"] for document in kept)
-    assert report["licences"] == [
+    assert found["licences"] == [
         {"licence": licence or "", "documents": licences[licence]} for licence in (None, "CC0-1.0")
     ]
     # each sentence once, from the first place where it stood, in order
@@ -85,27 +80,21 @@ def test_documents_removed_and_report(corpus, cleaned):
     assert duplicate["detail"] == "of 00-00000-000000251"
     assert duplicate["id"] == "00-00001-000000001"
 
-    totals = report["totals"]
+    totals = found["totals"]
     assert totals["documents_in"] == totals["documents_kept"] + totals["removed"]
-    assert totals["documents_kept"] == len(kept)
+    assert totals["documents_kept"] == len(kept) == manifest(folder)["counts"]["documents"]
     assert totals["removed"] + totals["malformed"] == len(gone)
-    assert sum(row["documents"] for row in report["removed"]) == totals["removed"]
-    assert sum(file["documents"] for file in report["files"]) == totals["documents_in"]
-    assert report["files"][3]["documents"] == 0
-    assert f"{corpus}/b.jsonl:255: malformed_json: " in report["malformed_examples"][0]
-    assert f"{corpus}/c.jsonl.gz:" in report["malformed_examples"][-1]
+    assert sum(row["documents"] for row in found["removed"]) == totals["removed"]
+    assert sum(file["documents"] for file in found["files"]) == totals["documents_in"]
+    assert found["files"][3]["documents"] == 0
+    assert f"{corpus}/b.jsonl:255: malformed_json: " in found["malformed_examples"][0]
+    assert f"{corpus}/c.jsonl.gz:" in found["malformed_examples"][-1]
     # of the 250 with markup 50 are duplicates, and so is not kept what had markup alone
     rules = ("html_removed", "url_removed", "whitespace_squeezed")
-    assert report["altered"] == dict.fromkeys(rules, 200)
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    assert manifest["counts"]["documents"] == len(kept)
-    assert sorted(p.name for p in folder.iterdir()) == [
-        "documents-00000.parquet",
-        "manifest.json",
-        "removed-00000.parquet",
-        "report.html",
-        "report.json",
-    ]
+    assert found["altered"] == dict.fromkeys(rules, 200)
+    names = {"manifest.json", "report.html", "report.json"}
+    tables = {"documents-00000.parquet", "removed-00000.parquet"}
+    assert {path.name for path in folder.iterdir()} == names | tables
     html = (folder / "report.html").read_text(encoding="utf-8")
     assert any(text in html for text in texts)
 
@@ -139,16 +128,10 @@ def test_workers_and_batches_change_no_row(tmp_path, corpus, cleaned, monkeypatc
 
 
 def test_the_id_that_the_source_gives_stays_with_kept_and_removed_rows(tmp_path):
-    rows = [
-        {"id": f"글-{number}", "text": text}
-        for number, text in enumerate([sentence(1), sentence(1), "짧다", long_text(2), None])
-    ]
-    near = long_text(2)[:-9] + "\n" + sentence(1100)
-    rows += [
-        {"id": 7, "text": near},
-        {"text": sentence(3)},
-        {"id": "\ud800", "text": sentence(4)},
-    ]
+    texts = sentence(1), sentence(1), "짧다", long_text(2), None
+    rows = [{"id": f"글-{number}", "text": text} for number, text in enumerate(texts)]
+    rows.append({"id": 7, "text": long_text(2)[:-9] + "\n" + sentence(1100)})
+    rows += [{"text": sentence(3)}, {"id": "\ud800", "text": sentence(4)}]
     path = tmp_path / "a.jsonl"
     write_rows(path, "jsonl", rows)
     source = {"name": "책", "licence": "MIT"}
@@ -166,48 +149,6 @@ def test_the_id_that_the_source_gives_stays_with_kept_and_removed_rows(tmp_path)
         ("near_duplicate", "글-3"),
         ("wrong_type", "글-4"),
     ]
-
-
-@pytest.fixture
-def worker_pool(bucket):
-    """The address of a service that starts worker processes, as beside Flink or Spark."""
-    with socket.socket() as listener:
-        listener.bind(("localhost", 0))
-        port = listener.getsockname()[1]
-    command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main"]
-    search = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"  # it calls `python`
-    paths = os.pathsep.join([str(Path(clean_module.__file__).parents[1]), *sys.path])
-    process = subprocess.Popen(
-        [*command, f"--service_port={port}"],
-        env=os.environ | {"PATH": search, "PYTHONPATH": paths},
-        stderr=subprocess.DEVNULL,
-    )
-    yield f"localhost:{port}"
-    process.terminate()
-    process.wait()
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # Beam's job service leaves its files open
-def test_the_portable_runner_with_processes_of_its_own_makes_the_same_rows(
-    tmp_path, corpus, monkeypatch, worker_pool, bucket
-):
-    """Two processes that share nothing with this one but a bucket."""
-    monkeypatch.setattr(sources, "FILE_BATCH_BYTES", 1)
-    folder = clean_afresh(config_of(tmp_path, [corpus / "*"], damaged_files="keep"))
-    alone = documents(folder), removed(folder)
-    options = [
-        "--runner=PortableRunner",
-        "--job_endpoint=embed",
-        "--environment_type=EXTERNAL",
-        f"--environment_config={worker_pool}",
-        "--sdk_worker_parallelism=2",
-    ]
-    rules = {"damaged_files": "keep"}
-    config = config_of(tmp_path, [corpus / "*"], work_dir="gs://corpus/tmp", **rules)
-    folder = clean_afresh(config, options)
-    assert (documents(folder), removed(folder)) == alone
-    assert bucket.find("corpus/tmp") == []
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
@@ -254,7 +195,6 @@ def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
         write_texts(tmp_path / f"{name}.jsonl", of_file)
     monkeypatch.setattr(sources, "FILE_BATCH_BYTES", 1)
     folder = clean_afresh(config_of(tmp_path, [tmp_path / "*.jsonl"]))
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     assert [(r["id"], r["reason"], r["detail"]) for r in removed(folder)] == [
         ("00-00000-000000004", "near_duplicate", "of 00-00002-000000001, similarity 0.83"),
         ("00-00001-000000021", "duplicate", "of 00-00000-000000006"),
@@ -263,8 +203,9 @@ def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
     kept = [document["text"] for document in documents(folder)]
     without = [text.removeprefix(f"{notice}\n") for text in [*texts[:3], *texts[4:], near]]
     assert kept == [*[f"{notice}\n{text}" for text in without[:20]], *without[20:]]
-    assert report["altered"]["repeated_lines_removed"] == 10
-    assert report["totals"]["documents_in"] == 33 == len(kept) + report["totals"]["removed"]
+    found = report(folder)
+    assert found["altered"]["repeated_lines_removed"] == 10
+    assert found["totals"]["documents_in"] == 33 == len(kept) + found["totals"]["removed"]
 
     # many shards, filled little by little: the same rows
     monkeypatch.setattr(batches, "_WAITING_HASHES", 10)
@@ -328,17 +269,16 @@ def test_benchmark_texts_are_removed(tmp_path):
     out = tmp_path / "out" / "clean"
     assert [row["reason"] for row in removed(out)] == ["contaminated"]
     assert not (out / "work").exists()
-    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
-    assert {(row["task"], row["kind"]): row["count"] for row in report["contamination"]} == {
+    found = report(out)
+    assert {(row["task"], row["kind"]): row["count"] for row in found["contamination"]} == {
         ("문답", "sentence"): 1,
         ("문답", "documents_removed"): 1,
     }
-    assert report["benchmarks"] == [{"task": "문답", "texts": 1, "too_short": 0}]
-    before = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["inputs"]
+    assert found["benchmarks"] == [{"task": "문답", "texts": 1, "too_short": 0}]
+    assert "benchmark texts" in manifest(out)["inputs"]
     write_texts(folder / "a.jsonl", [sentence(0)], task="문답")
     with pytest.raises(ValueError, match="overwrite"):  # other texts, other documents
         clean(config, [], overwrite=False, benchmark_texts=folder)
-    assert "benchmark texts" in before
     clean(config, [], overwrite=True, benchmark_texts=folder)  # at the same path, in this process
     assert [row["detail"] for row in removed(out)] == [f"문답: sentence: {sentence(0)[:-1]}"]
 
@@ -371,10 +311,9 @@ def test_removed_texts_and_reports_show_no_personal_data(tmp_path, with_personal
     for name in ("report.json", "report.html"):
         text = (folder / name).read_text(encoding="utf-8")
         assert not any(of in text for of in _DATA)
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    lost = {row["reason"]: row["characters"] for row in report["removed"]}
+    lost = {row["reason"]: row["characters"] for row in report(folder)["removed"]}
     assert lost["foreign_language"] == 86  # as it was read
-    totals = report["totals"]
+    totals = report(folder)["totals"]
     assert (totals["documents_kept"], totals["removed"], totals["malformed"]) == (2, 2, 1)
 
 
@@ -399,30 +338,37 @@ GERMAN = "Der Bundestag hat heute den Haushalt des kommenden Jahres beschlossen.
 LIMITS = {"en": {"quality": {"min_words": 40}}}
 
 
+MARKUP = f"<div class='a-long-name of-a-class'><p>{GERMAN}</p></div><script>a_script = 1</script>"
+
+
 def _languages_and_reasons(folder):
     return [(row["language"], row["reason"]) for row in removed(folder)]
 
 
-def test_each_document_of_a_mixed_source_is_cleaned_as_of_the_language_it_is_in(tmp_path):
-    """Also where much markup stands round it; what is in no known language is removed."""
-    markup = (
-        f"<div class='a-long-name of-a-class'><p>{GERMAN}</p></div><script>a_script = 1</script>"
-    )
-    texts = [KOREAN, ENGLISH, RUSSIAN, markup, "1234 5678 == x9 (12)", "좋아요"]
+@pytest.mark.parametrize(
+    ("source", "more", "kept", "gone"),
+    [
+        (  # also where much markup stands round it; what is in no known language is removed
+            {"language": "auto"},
+            [MARKUP, "1234 5678 == x9 (12)"],
+            [("ko", KOREAN), ("ru", RUSSIAN), ("ko", "좋아요"), ("de", GERMAN)],
+            [("en", "few_words"), ("und", "unknown_language")],
+        ),
+        (
+            {"other_languages": ["en"]},
+            [],
+            [("ko", KOREAN), ("ko", "좋아요")],
+            [("en", "few_words"), ("ko", "foreign_language")],
+        ),
+    ],
+    ids=["any language", "two languages"],
+)
+def test_each_document_is_cleaned_as_of_the_language_it_is_in(tmp_path, source, more, kept, gone):
+    path = write_texts(tmp_path / "a.jsonl", [KOREAN, ENGLISH, RUSSIAN, "좋아요", *more])
     options = {"language": LIMITS, "min_characters": 1}
-    path = write_texts(tmp_path / "a.jsonl", texts)
-    folder = clean_afresh(config_of(tmp_path, [path], {"language": "auto"}, **options))
-    found = [(row["language"], row["text"]) for row in documents(folder)]
-    assert found == [("ko", KOREAN), ("ru", RUSSIAN), ("de", GERMAN), ("ko", "좋아요")]
-    assert _languages_and_reasons(folder) == [("en", "few_words"), ("und", "unknown_language")]
-
-
-def test_a_document_is_cleaned_by_the_rules_of_its_own_language(tmp_path):
-    texts = [KOREAN, ENGLISH, RUSSIAN, "네, 아주 잘 알겠습니다."]
-    path = write_texts(tmp_path / "a.jsonl", texts)
-    folder = clean_afresh(config_of(tmp_path, [path], {"other_languages": ["en"]}, language=LIMITS))
-    assert [row["text"] for row in documents(folder)] == [texts[0], texts[3]]
-    assert _languages_and_reasons(folder) == [("en", "few_words"), ("ko", "foreign_language")]
+    folder = clean_afresh(config_of(tmp_path, [path], source, **options))
+    assert [(row["language"], row["text"]) for row in documents(folder)] == kept
+    assert _languages_and_reasons(folder) == gone
 
 
 def test_a_row_may_name_its_language(tmp_path):

@@ -7,7 +7,6 @@ too long for any document, plain and packed, is read past under the same limit.
 
 import gzip
 import json
-import random
 import resource
 import statistics
 import sys
@@ -50,23 +49,12 @@ _TINY = (
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of addresses are Linux's")
 
 
-def test_a_limit_changes_no_document(tmp_path: Path) -> None:
-    rng = random.Random(1)
-    words = ("river", "mountain", "stone", "light", "village", "winter", "the", "of", "by", "in")
-    texts = [" ".join(rng.choices(words, k=30)).capitalize() + "." for _ in range(2000)]
-    path = _written(tmp_path / "a.jsonl", texts)
-    free, bound = (_clean(tmp_path / f"{limit}", [path], limit) for limit in (None, LIMIT_MB))
-    assert free["counts"]["documents"] > 0
-    documents, same = (
-        {name: entry for name, entry in manifest["files"].items() if name.endswith(".parquet")}
-        for manifest in (free, bound)
-    )
-    assert documents == same
-
-
-def test_a_line_that_no_memory_holds_is_read_past(tmp_path: Path) -> None:
+def test_a_limit_changes_no_document_and_a_line_that_no_memory_holds_is_read_past(
+    tmp_path: Path,
+) -> None:
     """Between two documents that must be kept, in a plain file and in a packed one."""
-    short = _written(tmp_path / "short.jsonl", _SHORT)
+    short = tmp_path / "short.jsonl"
+    short.write_text("".join(json.dumps({"text": text}) + "\n" for text in _SHORT))
     first, second = short.read_bytes().splitlines(keepends=True)
     paths = [tmp_path / "line.jsonl", tmp_path / "line.jsonl.gz"]
     for path in paths:
@@ -78,6 +66,11 @@ def test_a_line_that_no_memory_holds_is_read_past(tmp_path: Path) -> None:
     peak_mb = _clean(tmp_path / "short", [short], LIMIT_MB)["peak_memory_mb"]
     manifest = _clean(tmp_path / "long", paths, LIMIT_MB)
     print(peak_mb, manifest["peak_memory_mb"])
+    documents, same = (
+        {name: entry for name, entry in of["files"].items() if name.endswith(".parquet")}
+        for of in (_clean(tmp_path / "free", paths, None), manifest)
+    )
+    assert documents == same
     assert manifest["peak_memory_mb"] < peak_mb + LINE_BYTES / 2e6
     # the same documents stand in both files: those of the second are copies
     counts = manifest["counts"]
@@ -106,11 +99,6 @@ def test_training_grows_in_no_memory_and_no_open_files(rounds: int, tmp_path: Pa
     print(f"by quarter: {memory} bytes, {files} open files")
     assert memory[3] <= memory[1] * (1 + MAX_GROWTH_FRACTION)
     assert files[3] <= files[1]
-
-
-def _written(path: Path, texts: Sequence[str]) -> Path:
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
-    return path
 
 
 def _clean(run: Path, paths: Sequence[Path], limit_mb: int | None) -> dict[str, Any]:

@@ -72,6 +72,7 @@ def test_a_rule_changes_a_text_until_it_is_settled_or_removes_it(file):
         ("fails", "fails failed with AttributeError"),
         ("counts", "counts returned int, not a text or None"),
         ("links", "undo each other's work"),
+        ("other", "has no function 'other'"),
     ],
 )
 def test_a_rule_that_breaks_its_promise_is_named(file, name, words):
@@ -85,13 +86,11 @@ def test_the_code_goes_to_the_workers_with_the_config(file):
     copy = pickle.loads(pickle.dumps(config))
     drop = DocumentRules(copy.sources[0], copy).clean("독자 편지: 잘 읽었습니다.").drop
     assert drop is not None
+    with pytest.raises(ValueError, match=r"mine\.py cannot be read"):
+        config_of(f"{file}:drop_letters")
 
 
 def test_what_cannot_be_a_rule_is_refused_before_any_work(file):
-    with pytest.raises(ValueError, match=r"has no function 'other'"):
-        read_code([f"{file}:other"])
-    with pytest.raises(ValueError, match=r"none\.py cannot be read"):
-        read_code([f"{file.parent}/none.py:rule"])
     file.write_text("def rule(:\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"mine\.py, line 1: SyntaxError"):
         read_code([f"{file}:rule"])

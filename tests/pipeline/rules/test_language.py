@@ -104,17 +104,8 @@ def test_removing_foreign_lines_twice_is_removing_them_once(lines, language):
 @pytest.mark.parametrize(
     ("text", "language"),
     [
+        *CASES["main_language"],
         ("국회는 오늘 본회의를 열어 예산안을 처리했다.\nfor (i = 0; i < n; ++i) { next(); }", "ko"),
-        ("予算案は今日の本会議で可決されました。", "ja"),
-        ("今天议会通过了明年的预算法案，政府表示欢迎。", "zh"),
-        ("Das Parlament hat heute den Haushalt des nächsten Jahres beschlossen.", "de"),
-        ("Сегодня парламент принял бюджет на следующий год.", "ru"),
-        ("सर्व मानव जन्मतः स्वतंत्र आहेत आणि त्यांना समान प्रतिष्ठा व समान अधिकार आहेत.", "mr"),
-        ("संसद ने आज अगले वर्ष का बजट पारित किया।", "hi"),
-        ("יעדער מענטש װערט געבױרן פֿרײַ און גלײַך אין כּבֿוד און רעכט.", "yi"),
-        ("הכנסת אישרה היום את תקציב השנה הבאה.", "he"),
-        ("Ang lahat ng tao ay isinilang na malaya at pantay-pantay sa karangalan.", "fil"),
-        ("ㅋㅋ", "ko"),
         ("12 + 34 = 46\n", None),
         ("", None),
     ],

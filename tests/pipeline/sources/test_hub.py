@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from pipeline.sources.files import expand_sources, fingerprints
-from tests.pipeline.sources.reading import read_files, reasons_of, source_of, write_rows
+from tests.pipeline.sources.reading import read_files, source_of, write_rows
 
 datasets = pytest.importorskip("datasets")
 
@@ -51,14 +51,6 @@ def test_the_split_of_a_saved_dictionary(tmp_path):
     assert len(_read(source_of("huggingface", tmp_path / "both", split="test"))[1]) == 2
     with pytest.raises(ValueError, match=r"no split 'dev' \(there are: train, test\)"):
         expand_sources([source_of("huggingface", tmp_path / "both", split="dev")])
-
-
-def test_threads_and_long_rows_of_a_saved_data_set(tmp_path):
-    texts = ("가", "나", "다" * 500, "라")
-    rows = [{"text": text, "post": int(text == "라")} for text in texts]
-    source = write_rows(tmp_path / "a", "saved", rows)
-    _, items = _read(source.model_copy(update={"thread_field": "post"}))
-    assert reasons_of(items) == ["가\n나", "line_too_long", "라"]
 
 
 @pytest.mark.parametrize(

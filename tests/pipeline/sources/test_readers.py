@@ -236,12 +236,8 @@ def test_parquet_faults(tmp_path):
     column = pa.chunked_array([pa.array(["가", None]), bad, pa.array(["나" * 30])])
     pq.write_table(pa.table({"text": column}), path)
     items = read_path(path, "parquet", max_line_bytes=50)
-    assert items[0] == Raw(1, "가")
-    assert [(i.row, i.reason) for i in items[1:]] == [
-        (2, "wrong_type"),
-        (3, "invalid_utf8"),
-        (4, "line_too_long"),
-    ]
+    assert [item.row for item in items] == [1, 2, 3, 4]
+    assert reasons_of(items) == ["가", "wrong_type", "invalid_utf8", "line_too_long"]
 
 
 def test_columns_of_one_name(tmp_path):
@@ -294,38 +290,29 @@ def test_nothing_is_lost_nor_too_long_and_rows_stay_in_order(lengths, max_bytes)
     assert all(len(d) <= max_bytes for d in documents if "\n" in d)
 
 
-COMMENTS = [
-    {"body": "첫 댓글", "post": 7, "url": "u"},
-    {"body": "둘째", "post": 7, "url": "v"},
-    {"body": "셋째", "post": 8},
-    {"body": "홀로", "post": None},
-    {"body": "홀로", "post": None},
-    {"body": "다시", "post": 7},
-]
-DOCUMENTS = [
-    (1, "첫 댓글\n둘째", "u"),
-    (3, "셋째", None),
-    (4, "홀로", None),
-    (5, "홀로", None),
-    (6, "다시", None),
-]
-
-
-@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "saved"])
 def test_comments_of_a_post(tmp_path, kind):
-    path = tmp_path / f"a.{kind}"
-    write_rows(path, kind, COMMENTS)
+    posts = [(7, "첫 댓글"), (7, "둘째"), (8, "셋째"), (None, "홀로"), (None, "홀로"), (7, "다시")]
+    rows = [{"body": text, "post": post, "url": f"u{n}"} for n, (post, text) in enumerate(posts)]
+    rows += [{"body": text, "post": 9, "url": ""} for text in ("가" * 500, "끝")]
+    source = write_rows(tmp_path / f"a.{kind}", kind, rows)
 
-    def read(**options):
-        return read_path(path, kind, 1000, text_field="body", **options)
+    def read(max_line_bytes=1000, **options):
+        options |= {"text_field": "body"}
+        return read_source(source.model_copy(update=options), max_line_bytes)
 
-    found = [(d.row, d.text, d.url) for d in read(thread_field="post")]
-    assert found == DOCUMENTS
+    *found, fault, last = read(thread_field="post")
+    assert [(d.row, d.text, d.url) for d in found] == [
+        (1, "첫 댓글\n둘째", "u0"),
+        (3, "셋째", "u2"),
+        *((4, "홀로", "u3"), (5, "홀로", "u4"), (6, "다시", "u5")),
+    ]
+    assert (fault.row, fault.reason, last.text) == (7, "line_too_long", "끝")
     assert len(read(thread_field="post", max_documents=2)) == 2
-    faults = read(thread_field="thread")
-    # of a table no row has it
-    assert faults[-1].reason == "unreadable_file"
-    assert len(faults) == (len(COMMENTS) + 1 if kind == "jsonl" else 1)
+    if kind != "saved":  # it is refused before it is read
+        faults = read(9000, thread_field="thread")
+        assert faults[-1].reason == "unreadable_file"  # of a table no row has it
+        assert len(faults) == (len(rows) + 1 if kind == "jsonl" else 1)
 
 
 # Files of another kind than their source says.
@@ -389,17 +376,9 @@ def test_a_file_of_two_encodings_is_refused_and_both_are_read_where_one_is_named
 
 
 def test_rows_of_a_table_are_numbered_by_line_and_its_faults_are_counted(tmp_path):
-    lines = [
-        "id,text,url",
-        '1,"가\n나",u',
-        "",
-        "2,bad",
-        b"3,\xff,u",
-        f"4,{'x' * 60},u",
-        '5," ""라""",',
-    ]
-    data = b"\r\n".join(line if isinstance(line, bytes) else line.encode() for line in lines)
-    packed = gzip.compress(b"\xef\xbb\xbf" + data)
+    lines = ["id,text,url", '1,"가\n나",u', "", "2,bad", "3,?,u", f"4,{'x' * 60},u", '5," ""라""",']
+    data = "\r\n".join(lines).encode("utf-8-sig").replace(b"?", b"\xff")
+    packed = gzip.compress(data)
     first, *faults, last = read_data(tmp_path, packed, "csv", 50, name="a.csv.gz")
     assert first == Raw(2, "가\n나", url="u", source_id="1")
     assert last == Raw(8, ' "라"', source_id="5")

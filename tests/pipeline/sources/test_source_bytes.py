@@ -17,13 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
-from electrify.config.clean import Source
 from electrify.system.outcome import UserError
 from pipeline.clean import clean
 from pipeline.sources.files import expand_sources, fingerprints
 from pipeline.sources.input_file import Raw
-from tests.pipeline.builders import config_of
-from tests.pipeline.sources.reading import read_files, write_rows
+from tests.pipeline.builders import config_of, manifest
+from tests.pipeline.sources.reading import read_files, source_of, write_files, write_rows
 
 _NUMBERS = random.Random(0)
 TEXTS = [f"글 {_NUMBERS.randbytes(60).hex()}" for _ in range(1000)]  # no packing makes it small
@@ -74,58 +73,36 @@ def faulty():
 ROWS = [{"text": text} for text in TEXTS]
 
 
-def _lines():
-    return "".join(json.dumps(row) + "\n" for row in ROWS).encode()
-
-
 def _table():
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"text": TEXTS}), sink, row_group_size=250, use_dictionary=False)
     return sink.getvalue().to_pybytes()
 
 
-def _xml():
-    pages = "".join(
-        f"<page><title>{i}</title><ns>0</ns><revision><text>{text}</text></revision></page>"
-        for i, text in enumerate(TEXTS)
-    )
-    return f"<mediawiki>{pages}</mediawiki>".encode()
-
-
-def _wet():
-    head = "WARC/1.0\r\nWARC-Type: conversion\r\nContent-Length: "
-    records = (f"{head}{len(text.encode())}\r\n\r\n{text}" for text in TEXTS)
-    return "\r\n\r\n".join(records).encode()
-
-
-def _zstd(data):
-    return pa.compress(data, "zstd", asbytes=True)
-
-
+LINES = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
+PAGE = "<page><title>a</title><ns>0</ns><revision><text>{}</text></revision></page>"
+RECORD = "WARC/1.0\r\nWARC-Type: conversion\r\nContent-Length: {}\r\n\r\n{}\r\n\r\n"
+DUMP = f"<mediawiki>{''.join(map(PAGE.format, TEXTS))}</mediawiki>".encode()
+WET = "".join(RECORD.format(len(text.encode()), text) for text in TEXTS).encode()
 FILES = {
-    "a.jsonl": _lines,
-    "a.json": lambda: json.dumps(ROWS, indent=1).encode(),
-    "a.jsonl.gz": lambda: gzip.compress(_lines()),
-    "a.jsonl.bz2": lambda: bz2.compress(_lines()),
-    "a.jsonl.xz": lambda: lzma.compress(_lines()),
-    "a.jsonl.zst": lambda: _zstd(_lines()),
-    "a.parquet": _table,
-    "a.xml.bz2": lambda: bz2.compress(_xml()),
-    "a.wet.gz": lambda: gzip.compress(_wet()),
+    "a.jsonl": LINES,
+    "a.json": json.dumps(ROWS, indent=1).encode(),
+    "a.jsonl.gz": gzip.compress(LINES),
+    "a.jsonl.bz2": bz2.compress(LINES),
+    "a.jsonl.xz": lzma.compress(LINES),
+    "a.jsonl.zst": pa.compress(LINES, "zstd", asbytes=True),
+    "a.parquet": _table(),
+    "a.xml.bz2": bz2.compress(DUMP),
+    "a.wet.gz": gzip.compress(WET),
 }
 KINDS = {"parquet": "parquet", "xml": "wikipedia", "wet": "wet"}
-
-
-def _source(faulty, name):
-    kind = KINDS.get(name.split(".")[1], "jsonl")
-    faulty.pipe(f"/set/{name}", FILES[name]())
-    return Source(kind=kind, language="ko", path=f"faulty://set/{name}")
 
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("error", [TimeoutError("no answer"), None])
 def test_what_breaks_off_on_its_way_is_an_error(faulty, name, error):
-    source = _source(faulty, name)
+    faulty.pipe(f"/set/{name}", FILES[name])
+    source = source_of(KINDS.get(name.split(".")[1], "jsonl"), f"faulty://set/{name}")
     files = expand_sources([source])
     told: list[int] = []
     items = read_files([replace(file, on_read=told.append) for file in files], source)
@@ -168,9 +145,8 @@ def test_a_damaged_file_stops_the_stage_unless_what_is_left_of_it_is_wanted(
     tmp_path, caplog, monkeypatch
 ):
     monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
-    path = tmp_path / "a.jsonl.gz"
-    path.write_bytes(FILES["a.jsonl.gz"]()[:40_000])
-    (tmp_path / "b.jsonl").write_text('{"text": "온전한 글 하나가 여기에 있다."}\n')
+    whole = '{"text": "온전한 글 하나가 여기에 있다."}\n'
+    write_files(tmp_path, {"a.jsonl.gz": FILES["a.jsonl.gz"][:40_000], "b.jsonl": whole})
 
     def run(**more):
         more["near_dedup"] = {"enabled": False}
@@ -180,7 +156,7 @@ def test_a_damaged_file_stops_the_stage_unless_what_is_left_of_it_is_wanted(
     with pytest.raises(ValueError, match=message):
         run()
     run(strict=True, damaged_files="keep")  # strict is about rows
-    manifest = json.loads((tmp_path / "out" / "clean" / "manifest.json").read_text())
-    assert manifest["counts"]["malformed"] == 1
+    counts = manifest(tmp_path / "out" / "clean")["counts"]
+    assert counts["malformed"] == 1
     assert "1 damaged file(s) were read up to the damage" in caplog.text
-    assert 250 < manifest["counts"]["documents_in"] < len(TEXTS)
+    assert 250 < counts["documents_in"] < len(TEXTS)
