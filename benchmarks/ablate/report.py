@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.ablate.grid import Claim, Experiment, Grid, Run, column_groups
 from benchmarks.results.results import Result, differing, percent
 from benchmarks.results.run_folder import Json, read_run
-from benchmarks.results.table import Part, Record, Table, add_parts, write_page
+from benchmarks.results.table import Record, Table, write_page
 from benchmarks.sections.stages import final_valid
 from benchmarks.statistics.comparison import ALPHA, holm
 from benchmarks.statistics.uncertainty import Fit, Interval, p_text
@@ -159,41 +159,39 @@ def write_report(
         said.append(f"{len(missing)} runs are not finished: {'; '.join(missing)}.")
     if scores.left_out:
         said.append(f"Scores left out: {'; '.join(scores.left_out)}.")
-    questions = {
-        question: rows
+    tables = {
+        question: Table.of(rows)
         for question, experiment in grid.experiments.items()
         if (rows := _experiment_rows(experiment, runs, scores))
     }
-    sections: dict[str, list[Part]] = {}
-    if verdicts:
-        sections["Claims"] = [Table.of(_claim_rows(verdicts, scores))]
-        fit = scores.fits.get(scores.headline)
-        if fit and not math.isnan(fit.sd):
-            sections["Claims"].append(
-                f"{scores.headline}: the rest has a standard deviation of {percent(fit.sd)} "
-                f"points, with {fit.degrees} degrees of freedom."
-            )
-        sections["Claims"].append(_TEXTS["method"].format(alpha=ALPHA))
-    for question, rows in questions.items():
-        sections[question] = [_TEXTS["meaning"] + ".", Table.of(rows)]
-    if runs:
-        sections["Runs"] = [Table.of([_run_row(run, scores) for run in runs])]
-    title = f"Ablation: {grid.name}"
     flops = [cost for run in runs if (cost := run.summary["flops_matmul"])]
     apart = max(flops) / min(flops) - 1 if flops else 0.0  # steps are whole
     about = (
         f"{len(runs)} of {len(planned)} runs, all of the same training FLOPs in matrix products"
         f"{f', but for {100 * apart:.0f} %' * (apart >= 0.01)}"
     )
-    page = Page(title, about)
+    page = Page(f"Ablation: {grid.name}", about)
     for text in said:
         page.verdict(text)
-    for heading, parts in sections.items():
-        page.heading(heading)
-        add_parts(page, parts)
+    if verdicts:
+        page.heading("Claims")
+        Table.of(_claim_rows(verdicts, scores)).add_to(page)
+        fit = scores.fits.get(scores.headline)
+        if fit and not math.isnan(fit.sd):
+            page.paragraph(
+                f"{scores.headline}: the rest has a standard deviation of {percent(fit.sd)} "
+                f"points, with {fit.degrees} degrees of freedom."
+            )
+        page.paragraph(_TEXTS["method"].format(alpha=ALPHA))
+    for question, table in tables.items():
+        page.heading(question)
+        page.paragraph(f"{_TEXTS['meaning']}.")
+        table.add_to(page)
+    if runs:
+        page.heading("Runs")
+        page.records([_run_row(run, scores) for run in runs])
     place = write_page(folder, "report", page)
-    tables = {question: Table.of(rows).terminal() for question, rows in questions.items()}
-    lines = [line for name, table in tables.items() for line in (name, *table, "")]
+    lines = [line for name, table in tables.items() for line in (name, *table.terminal(), "")]
     return "\n".join([*(lines or said), str(place)])
 
 

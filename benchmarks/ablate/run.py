@@ -89,21 +89,18 @@ def plan_of(path: Path, overrides: Sequence[str]) -> str:
     grid = load_grid(path)
     runs = plan_runs(grid, overrides)
     figures = finished(runs)
-    rows = []
-    for run in runs:
-        options = run.config.pretrain
-        flops = run_flops(options, run.config.vocab.size)
-        rows.append(
-            {
-                "variant": run.variant,
-                "seed": run.seed,
-                "steps": options.num_steps,
-                "tokens": flops.positions,
-                "FLOPs, matrix products": f"{flops.matmul:.3g}",
-                "FLOPs, paper": f"{flops.paper:.3g}",
-                "": "finished" if run.label in figures else "to do",
-            }
-        )
+    rows = [
+        {
+            "variant": run.variant,
+            "seed": run.seed,
+            "steps": run.config.pretrain.num_steps,
+            "tokens": flops.positions,
+            "FLOPs, matrix products": f"{flops.matmul:.3g}",
+            "": "finished" if run.label in figures else "to do",
+        }
+        for run in runs
+        for flops in [run_flops(run.config.pretrain, run.config.vocab.size)]
+    ]
     text = f"{len(figures)} of {len(runs)} runs are finished and took "
     text += f"{sum(of.hours for of in figures.values()):.1f} hours"
     return "\n".join([*Table.of(rows).terminal(), text])

@@ -5,7 +5,7 @@ piece is judged in the window that shows most of its surroundings.
 """
 
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -127,30 +127,19 @@ class Reader:
     def window_of(self, piece: int, num_pieces: int) -> TextWindow:
         return next(each for each in self.windows(num_pieces) if piece in each.judged)
 
+    @torch.inference_mode()
     def replaced_logits(self, texts: Sequence[Ids]) -> list[Floats]:
         """The discriminator's logits that each piece was replaced, (N,) of each text."""
         logits = [np.empty(len(ids)) for ids in texts]
-        network = self.discriminator
-        for number, judged, of in self.judge(texts, lambda b: network(**b).logits.flatten(1)):
-            logits[number][judged.start : judged.stop] = of
-        return logits
-
-    @torch.inference_mode()
-    def judge(
-        self, texts: Sequence[Ids], network: Callable[[Inputs], Tensor]
-    ) -> Iterator[tuple[int, range, NDArray[Any]]]:
-        """Number of a text, the pieces judged in one window, and what the network gives of them.
-
-        `network` makes (B, T, ...) of a batch.
-        """
         places = [(n, window) for n, ids in enumerate(texts) for window in self.windows(len(ids))]
         rows = [self.row(texts[n], window) for n, window in places]
         for batch in batches(rows):
-            outputs = network(self._padded([rows[i] for i in batch])).cpu().numpy()
-            for output, i in zip(outputs, batch, strict=True):
+            outputs = self.discriminator(**self._padded([rows[i] for i in batch])).logits
+            for output, i in zip(outputs.flatten(1).cpu().numpy(), batch, strict=True):
                 number, window = places[i]
-                start = self.place(window.judged.start, window)
-                yield number, window.judged, output[start : start + len(window.judged)]
+                judged, start = window.judged, self.place(window.judged.start, window)
+                logits[number][judged.start : judged.stop] = output[start : start + len(judged)]
+        return logits
 
     @torch.inference_mode()
     def masked_logits(

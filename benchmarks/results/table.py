@@ -3,7 +3,7 @@
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar
@@ -80,17 +80,15 @@ def read_csv(path: Path, kind: type[_Line]) -> list[_Line]:
         return [kind.model_validate(row) for row in csv.DictReader(file)]
 
 
-Part = str | Table | Callable[[Page], None]  # a paragraph, a table, or what adds itself
+Part = str | Table  # a paragraph or a table
 
 
 def add_parts(page: Page, parts: Iterable[Part]) -> None:
     for part in parts:
         if isinstance(part, str):
             page.paragraph(part)
-        elif isinstance(part, Table):
-            part.add_to(page)
         else:
-            part(page)
+            part.add_to(page)
 
 
 def write_page(folder: Path, name: str, page: Page) -> Path:
