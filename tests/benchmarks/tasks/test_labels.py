@@ -25,7 +25,6 @@ from benchmarks.tasks.labels import (
     MultiLabelClassification,
     MultipleChoice,
     RelationExample,
-    entity_inputs,
     repaired,
 )
 from benchmarks.tasks.load import load_data
@@ -222,13 +221,6 @@ def words():
     return bert_tokenizer(WORDS, MARKERS)
 
 
-def test_a_text_may_end_behind_a_marker(words):
-    """The official code reads one character on and stops with an IndexError."""
-    text = "<subj>민수</subj>는 <obj>서울</obj>"
-    (ids,) = entity_inputs([text], words, 32)
-    assert words.convert_ids_to_tokens(ids)[-3:] == ["서울", "</obj>", "[SEP]"]
-
-
 def test_word_starts_of_sentencepiece_are_taken_back():
     words = ["<unk>", "▁", "▁는", "▁에", "▁민수", "▁서울", "는", "에", *MARKERS]
     inner = Tokenizer(models.Unigram([(word, -1.0) for word in words], unk_id=0))
@@ -241,9 +233,11 @@ def test_word_starts_of_sentencepiece_are_taken_back():
 
 
 def test_sentences_become_features(words):
-    texts = (TEXT, "<subj>민수</subj>는 <obj>서울</obj>")  # the second ends in an entity
+    """The second ends behind a marker, where the official code stops with an IndexError."""
+    texts = (TEXT, "<subj>민수</subj>는 <obj>서울</obj>")
     examples = [RelationExample(str(n), ("",), n, text) for n, text in enumerate(texts)]
     features = RE.featurize(examples, words, 11, train=True)
     assert [len(ids) for ids in features.input_ids] == [11, 10]
+    assert words.convert_ids_to_tokens(features.input_ids[1])[-3:] == ["서울", "</obj>", "[SEP]"]
     assert features.num_truncated == 1
     assert features.labels["labels"] == [0, 1]

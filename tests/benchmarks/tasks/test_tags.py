@@ -87,20 +87,14 @@ UD = [
 
 def test_labels_of_words_are_scored_by_accuracy(tmp_path, tokenizer):
     task = own_task_of(tmp_path, UD, kind="word-labels")
-    assert (task.labels, task.label_field, task.headline) == (
-        ("ADJ", "ADV", "NOUN"),
-        "upos",
-        "accuracy",
-    )
+    assert task.labels == ("ADJ", "ADV", "NOUN")
+    assert (task.label_field, task.headline) == ("upos", "accuracy")
     examples = [e for row in UD for e in task.examples(row, "x", "here", True)]
     features = task.featurize(examples, tokenizer, 4, train=True)  # the third word is cut off
     always = np.tile([0.0, 0.0, 1.0], (4, 1))
     lines = task.lines(examples, features, [{"logits": always}] * 3)
-    assert [line["prediction"] for line in lines] == [
-        ["NOUN"] * 2,
-        ["NOUN", "NOUN", ""],
-        ["NOUN"] * 2,
-    ]
+    nouns = ["NOUN", "NOUN"]
+    assert [line["prediction"] for line in lines] == [nouns, [*nouns, ""], nouns]
     assert task.score(lines) == {"accuracy": 3 / 7}
     assert [round(task.error(line), 3) for line in lines] == [0.5, 0.667, 0.5]
 
@@ -118,10 +112,7 @@ def test_words_are_tagged_by_their_first_piece(tokenizer, tmp_path):
         logits[piece, NAVER_NER.labels.index(label)] = 1
     lines = NAVER_NER.lines([example], features, [{"logits": logits}])
     assert lines[0]["prediction"] == ["ORG-B", "O", "LOC-B", "O"]
-    assert NAVER_NER.score(lines) == {
-        "seqeval_micro_f1": 1.0,
-        "entity_micro_f1": 1.0,
-    }
+    assert NAVER_NER.score(lines) == {"seqeval_micro_f1": 1.0, "entity_micro_f1": 1.0}
     assert NAVER_NER.constant(lines) is None
 
 
