@@ -92,9 +92,11 @@ class DocumentRules:
         while again:
             num_rounds += 1
             if num_rounds > MAX_ROUNDS and self._extra_rules:
+                names = ", ".join(rule.name for rule in self._extra_rules if rule.name in changes)
                 raise UserError(
-                    "clean.extra_rules: they and the rules of cleaning undo each other's work, in "
-                    f"a text that begins {text[:60]!r}"
+                    f"clean.extra_rules: after {MAX_ROUNDS} rounds {names} still changes a text "
+                    f"that begins {text[:60]!r}: let it leave alone what it and the rules of "
+                    "cleaning have made"
                 )
             before = clean_text(text, self._text_rules, changes)
             if before is None:

@@ -12,12 +12,10 @@ from typing import Any, NamedTuple
 
 from electrify.system.outcome import UserError, first_line
 
-_MAX_ROUNDS = 10  # in which a rule must come to an end with a text
-
 
 class ExtraRule(NamedTuple):
     name: str  # of the function: the reason of what it removes
-    apply: Callable[[str, str], str | None]  # text and language to the settled text, or None
+    apply: Callable[[str, str], str | None]  # text and language to the text, or None
 
 
 def read_code(names: Sequence[str]) -> dict[str, str]:
@@ -46,7 +44,7 @@ def made_rules(names: tuple[str, ...], code: tuple[tuple[str, str], ...]) -> lis
         given = spaces[path].get(function)
         if not callable(given):
             raise UserError(f"clean.extra_rules: {path} has no function {function!r}")
-        rules.append(ExtraRule(function, _settled(name, given)))
+        rules.append(ExtraRule(function, _checked(name, given)))
     return rules
 
 
@@ -62,28 +60,21 @@ def _namespace(path: str, code: str) -> dict[str, Any]:
     return module.__dict__
 
 
-def _settled(name: str, rule: Callable[[str, str], Any]) -> Callable[[str, str], str | None]:
-    """The rule until it changes nothing more: cleaning a cleaned text must not change it."""
+def _checked(name: str, rule: Callable[[str, str], Any]) -> Callable[[str, str], str | None]:
+    """The rule, whose errors and other results are `UserError`s."""
 
     def apply(text: str, language: str) -> str | None:
-        for _ in range(_MAX_ROUNDS):
-            try:
-                left = rule(text, language)
-            except Exception as error:
-                raise UserError(
-                    f"clean.extra_rules: {name} failed with {type(error).__name__}: "
-                    f"{first_line(error)} on a text that begins {text[:60]!r}"
-                ) from error
-            if left is None or left == text:
-                return None if left is None else text
-            if not isinstance(left, str):
-                raise UserError(
-                    f"clean.extra_rules: {name} returned {type(left).__name__}, not a text or None"
-                )
-            text = left
+        try:
+            left = rule(text, language)
+        except Exception as error:
+            raise UserError(
+                f"clean.extra_rules: {name} failed with {type(error).__name__}: "
+                f"{first_line(error)} on a text that begins {text[:60]!r}"
+            ) from error
+        if left is None or isinstance(left, str):
+            return left
         raise UserError(
-            f"clean.extra_rules: {name} goes on changing what it has changed, after {_MAX_ROUNDS} "
-            f"rounds into a text that begins {text[:60]!r}: let it leave its own result as it is"
+            f"clean.extra_rules: {name} returned {type(left).__name__}, not a text or None"
         )
 
     return apply

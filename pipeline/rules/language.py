@@ -197,9 +197,8 @@ def foreign_language(share: LanguageShare, min_fraction: float) -> Drop | None:
     """Drop a text that is mostly of another language."""
     if share.fraction >= min_fraction:
         return None
-    limit = f"; clean.min_language_fraction = {min_fraction}"
-    is_limited = not share.detail.startswith(_NO_LETTER)
-    return Drop("foreign_language", share.detail + limit * is_limited)
+    limit = f"clean.min_language_fraction = {min_fraction}"
+    return Drop("foreign_language", f"{share.detail}; {limit}")
 
 
 def remove_foreign_lines(text: str, language: str) -> tuple[str, int]:
@@ -408,9 +407,6 @@ def _own_and_foreign(
     return own, foreign, total, foreign_lines
 
 
-_NO_LETTER = "no letter of"
-
-
 def _without_own_letter(text: str, language: str) -> LanguageShare | None:
     """Texts without a letter of the language's script; a Korean heading may be of Hanja alone."""
     counts = script_counts(text)
@@ -421,7 +417,7 @@ def _without_own_letter(text: str, language: str) -> LanguageShare | None:
     if is_hanja and _all_han_in(text, "euc_kr"):
         return None
     names = " ".join(sorted(counts, key=lambda name: -counts[name]))
-    detail = f"{_NO_LETTER} {language} among {sum(counts.values())}: {names}"
+    detail = f"no letter of {language} among {sum(counts.values())}: {names}"
     return LanguageShare(0.0, detail)
 
 
