@@ -4,11 +4,7 @@ from benchmarks.sections.stages import _TABLES
 from tests.pipeline.builders import write_documents
 from tests.vocab.conftest import batches_of, vocab_options
 from vocab.pretokenize import CUT
-from vocab.report import (
-    SampleText,
-    sample_report,
-    word_figures,
-)
+from vocab.report import SampleText, sample_report, word_figures
 from vocab.segment import SPECIAL_TOKENS
 from vocab.tokenizer import build_tokenizer
 from vocab.train import MAX_SOURCES, _warn_of_unknown, sample_documents

@@ -1,6 +1,7 @@
 """Benchmark texts are found, whole or slightly edited; other texts stay as they are."""
 
 import html
+import json
 import random
 import unicodedata
 
@@ -9,14 +10,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.decontaminate.index import (
-    gram_keys,
-    read_letters,
-    read_statistics,
-    write_index,
-)
-from pipeline.decontaminate.match import LONG_LETTERS
-from tests.pipeline.decontaminate.made_texts import decontaminate, english, index_of, korean
+from pipeline.decontaminate.index import gram_keys, read_letters, read_statistics, write_index
+from pipeline.decontaminate.match import LONG_LETTERS, BenchmarkIndex
+
+SYLLABLES = "가나다라마바사아자차카타파하고노도로모보소오조초코토포호기니디리미비시이지치키티피히"
+WORDS = [
+    *("harbour", "lantern", "copper", "meadow", "whisper", "granite", "velvet", "thunder"),
+    *("orchard", "compass", "ribbon", "saddle", "pepper", "canvas", "marble", "walnut", "feather"),
+    *("anchor", "candle", "mirror", "basket", "hollow", "summer", "winter"),
+]
+
+
+def korean(rng, num_words):
+    return " ".join("".join(rng.choices(SYLLABLES, k=rng.randint(2, 4))) for _ in range(num_words))
+
+
+def english(rng, num_words):
+    return " ".join(rng.choices(WORDS, k=num_words))
+
+
+def index_of(folder, items):
+    """The index of (task, text) pairs; `folder` gets the files."""
+    folder.mkdir(exist_ok=True)
+    for task, text in items:
+        with (folder / f"{task}.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"task": task, "split": "dev", "text": text}) + "\n")
+    write_index(folder, folder / "index")
+    return BenchmarkIndex.load(folder / "index")
+
+
+def decontaminate(index, text):
+    """What is left of one text."""
+    return index.decontaminate([text])[0]
 
 
 def _page(rng, make, num_sentences=40):

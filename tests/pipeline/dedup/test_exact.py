@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from pipeline.dedup.exact import (
     unpack_quotas,
     without_case,
 )
-from pipeline.dedup.records import unpack_removed
+from pipeline.dedup.records import shard_of, unpack_removed
 
 
 def _duplicates(groups, order, num_shards=3):
@@ -140,3 +141,13 @@ def test_a_line_of_every_document_sends_few_records():
     lines = np.full(5000, 7, np.uint64)
     packed = pack_lines(lines, np.arange(5000, dtype=np.uint32), 20, 64)
     assert sum(map(len, packed.values())) == 21 * 12
+
+
+@pytest.mark.parametrize("num", [1, 2, 7, 4096])
+def test_hashes_are_spread_evenly(num):
+    hashes = np.random.default_rng(0).integers(1 << 64, size=200_000, dtype=np.uint64)
+    hashes[:2] = 0, (1 << 64) - 1
+    counts = np.bincount(shard_of(hashes, num).astype(int), minlength=num)
+    assert len(counts) == num
+    mean = len(hashes) / num
+    assert abs(counts - mean).max() <= 6 * mean**0.5

@@ -7,13 +7,7 @@ from hypothesis import strategies as st
 from pipeline.rules.markup.html import remove_html
 from pipeline.rules.pii import mask_pii
 from tests.pipeline.cases import read_cases
-from tests.pipeline.rules.pii_cases import (
-    NOBODY,
-    business_digit,
-    negatives,
-    positives,
-    rrn_digit,
-)
+from tests.pipeline.rules.pii_cases import NOBODY, business_digit, negatives, positives, rrn_digit
 
 CASES = read_cases(__file__)
 
