@@ -257,8 +257,15 @@ class BenchmarkIndex:
     @classmethod
     def load(cls, path: Path) -> "BenchmarkIndex":
         """Map the arrays of the folder `path`."""
-        tasks = tuple(task for task, _, _ in read_statistics(path))
-        return cls(tasks, load_grams(path))
+        # read as it is used; a plain view, whose indexing costs less than memmap's
+        grams = [
+            GramIndex(
+                width,
+                *(np.asarray(np.load(path / f"{kind}-{n}.npy", mmap_mode="r")) for n in _ARRAYS),
+            )
+            for kind, width in WIDTHS.items()
+        ]
+        return cls(tuple(task for task, _, _ in read_statistics(path)), tuple(grams))
 
     def decontaminate(self, texts: Sequence[str]) -> list[Decontaminated]:
         """What is left of each text; many at once cost less where they are short.
@@ -289,18 +296,6 @@ class BenchmarkIndex:
             return Decontaminated(text, Drop("contaminated", detail), all_matches)
         left, num_removed = _remove_units(text, places, is_copied)
         return Decontaminated(left, None, all_matches, num_removed)
-
-
-def load_grams(path: Path) -> tuple[GramIndex, ...]:
-    """Map the arrays that `pipeline.decontaminate.index.write_index` wrote."""
-    return tuple(
-        # read as it is used; a plain view, whose indexing costs less than memmap's
-        GramIndex(
-            width,
-            *(np.asarray(np.load(path / f"{kind}-{n}.npy", mmap_mode="r")) for n in _ARRAYS),
-        )
-        for kind, width in WIDTHS.items()
-    )
 
 
 def find_copies(grams: Sequence[GramIndex], texts: Sequence[str]) -> Iterator[CopiedText]:
