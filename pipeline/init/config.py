@@ -176,10 +176,6 @@ def _describe(estimate: FoundSource) -> list[str]:
     shares = Counter(estimate.language_bytes).most_common(5)
     shown = ", ".join(f"{code} {size / known:.0%}" for code, size in shares if 200 * size > known)
     lines.append(f"languages: {shown or 'not recognised; write the ISO 639 code of yours'}")
-    if estimate.differences:
-        lines.append(
-            f"its files differ in {' and '.join(estimate.differences)}: too many to name one by one"
-        )
     if estimate.fault:
         lines.append(f"a fault: {estimate.fault}")
     return lines

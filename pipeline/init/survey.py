@@ -70,7 +70,6 @@ class FoundSource:
     language_bytes: Mapping[str, int]  # of the documents whose language is known, among those read
     fields: tuple[str, ...]
     fault: str = ""  # the first that was met
-    differences: tuple[str, ...] = ()  # options in which its files differ
 
     @property
     def other_fields(self) -> tuple[str, ...]:
@@ -303,15 +302,7 @@ def _joined(
         languages,
         tuple(dict.fromkeys(field for sample in samples for field in sample.fields)),
         next((sample.fault for sample in samples if sample.fault), ""),
-        _differences(samples),
     )
-
-
-def _differences(samples: Sequence[FoundSource]) -> tuple[str, ...]:
-    """The options in which the samples differ, though they share a source."""
-    strict = [_options(sample, samples, is_strict=True)[-2:] for sample in samples]
-    columns = zip(("language", "document"), zip(*strict, strict=True), strict=True)
-    return tuple(name for name, values in columns if len({*values}) > 1)
 
 
 def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> FoundSource | str:
