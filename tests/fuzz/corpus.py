@@ -1,4 +1,4 @@
-"""Readers of raw text, the rules that clean a document, and the config."""
+"""Readers of raw text and of the config."""
 
 import bz2
 import gzip
@@ -50,11 +50,6 @@ _WET = "".join(
     for kind, text in (("warcinfo", "x: y"), ("conversion", "본문 text\n"), ("conversion", "b"))
 ).encode()
 _WET_WORDS = [b"WARC/1.0\r\n", b"Content-Length: 99999\r\n", b"\r\n\r\n", b"\xc2\xb2", b"-1"]
-_DOCUMENT = (
-    "# 제목\n\n이것은 <b>문서</b>입니다. [링크](https://a.example/x?y=1) 전화 010-1234-5678\n"
-    "- 하나\n- 둘\n\n```py\nprint(1)\n```\nì•ˆë…• ｆｕｌｌ ㅋㅋㅋㅋㅋㅋ ᄒᆞᆫ글\nme@a.example.com\n"
-    "<html><p>Terms of use</p><a href='x'>y</a>&amp;lt; Copyright (c) All rights reserved.".encode()
-)
 _TOML = b"""name = "fuzz"
 seed = 3
 output_dir = "out/fuzz"
@@ -102,10 +97,10 @@ def _source(
 
         def read(data: bytes) -> None:
             path.write_bytes(data if pack is None or data.startswith(magic) else pack(data))
-            last = 0
+            last: dict[type, int] = {}  # a fault within a thread comes before it
             for item in read_file(InputFile(str(path), len(data)), source, _MAX_LINE_BYTES):
-                assert item.row >= last, (item.row, last)
-                last = item.row
+                assert item.row >= last.get(type(item), 0), (item.row, last)
+                last[type(item)] = item.row
                 if isinstance(item, Raw):
                     assert len(item.text.encode("utf-8", "surrogatepass")) <= 4 * _MAX_LINE_BYTES
                 else:
@@ -134,22 +129,6 @@ def _parquet(folder: Path) -> Reader:
     return _source("a.parquet", *seeds, words=[b"PAR1"], kind="parquet")(folder)
 
 
-def _cleaning(folder: Path) -> Reader:
-    from electrify.config.load import parse_config
-    from pipeline.document import DocumentRules
-
-    source = {"kind": "text", "language": "ko", "path": "x", "profile": "web"}
-    config = parse_config({"name": "fuzz", "output_dir": "out", "clean": {"sources": [source]}})
-    rules = DocumentRules(config.clean.sources[0], config.clean)
-
-    def read(data: bytes) -> None:
-        outcome = rules.clean(data.decode("utf-8", "replace"))
-        if outcome.drop is None:
-            outcome.text.encode()  # what stays can be stored
-
-    return Reader((_DOCUMENT,), read, errors=())
-
-
 def _toml(folder: Path) -> Reader:
     from electrify.config.load import load_config
 
@@ -171,6 +150,5 @@ READERS: dict[str, Make] = {
     "wet": _source("a.wet.gz", _WET, words=_WET_WORDS, pack=gzip.compress, kind="wet"),
     "wikipedia": _source("a.xml.bz2", _DUMP, words=_MARKUP, pack=bz2.compress, kind="wikipedia"),
     "parquet": _parquet,
-    "cleaning": _cleaning,
     "config": _toml,
 }

@@ -17,6 +17,7 @@ from pipeline.clean import clean
 from pipeline.sources import files as sources
 from pipeline.work_folder import for_shards, read_slice, work_folder
 from tests.pipeline.builders import config_of, contents, documents, removed, write_texts
+from tests.pipeline.sources.reading import write_files
 
 ADDRESSES = ("local", "memory://runs", "gs://corpus/tmp")
 
@@ -36,12 +37,11 @@ def work(request, tmp_path):
 
 def test_what_is_published_is_found(work, tmp_path):
     work = pickle.loads(pickle.dumps(work))  # as a worker gets it
+    index = {"x": "x", "y": "y"}
     with work.scratch() as folder:
-        (folder / "a.bin").write_bytes(b"\0\xff" * 500)
+        write_files(folder, {"a.bin": b"\0\xff" * 500})
+        write_files(folder / "index", index)
         work.publish(folder / "a.bin")
-        (folder / "index").mkdir()
-        for name in ("x", "y"):
-            (folder / "index" / name).write_text(name, encoding="utf-8")
         work.publish(folder / "index")
     for _ in range(2):  # as a runner may
         work.write("b.txt", "가나다".encode())
@@ -53,10 +53,7 @@ def test_what_is_published_is_found(work, tmp_path):
     with work.fetch("a.bin") as path:
         assert path.read_bytes() == b"\0\xff" * 500
     with work.fetch("index") as path:
-        assert {p.name: p.read_text(encoding="utf-8") for p in path.iterdir()} == {
-            "x": "x",
-            "y": "y",
-        }
+        assert {of.name: of.read_text(encoding="utf-8") for of in path.iterdir()} == index
     work.move_out({"a.bin": tmp_path / "a", "b.txt": tmp_path / "b"})
     assert (tmp_path / "a").read_bytes() == b"\0\xff" * 500
     assert (tmp_path / "b").read_text(encoding="utf-8") == "가나다"
@@ -123,11 +120,8 @@ def test_arrays_for_shards_come_back_and_are_made_once(work):
         yield {1: b"defg"}
 
     slices = for_shards(work, "sent-1", make)
-    assert [(shard, read_slice(work, where)) for shard, where in slices] == [
-        (3, b"abc"),
-        (1, b""),
-        (1, b"defg"),
-    ]
+    found = [(shard, read_slice(work, where)) for shard, where in slices]
+    assert found == [(3, b"abc"), (1, b""), (1, b"defg")]
     assert for_shards(work, "sent-1", lambda: [{5: b"other"}]) == slices
 
 
@@ -242,12 +236,9 @@ def test_what_another_plan_has_left_is_removed(tmp_path, work_dir):
 
 
 def test_a_checkout_and_its_wheel_are_the_same_code(tmp_path):
-    for name in ("electrify/a.py", "pipeline/rules/b.toml", "vocab/c.py"):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).write_text(name)
-    before = work_folders.code_digest(tmp_path)
-    (tmp_path / "electrify" / "configs").mkdir()  # where the wheel has them
-    (tmp_path / "electrify" / "configs" / "demo.toml").write_text("name = 'demo'")
+    names = ("electrify/a.py", "pipeline/rules/b.toml", "vocab/c.py")
+    before = work_folders.code_digest(write_files(tmp_path, dict.fromkeys(names, "a = 1")))
+    write_files(tmp_path, {"electrify/configs/demo.toml": "a = 2"})  # where the wheel has them
     assert work_folders.code_digest(tmp_path) == before
-    (tmp_path / "pipeline" / "rules" / "b.toml").write_text("other")
+    write_files(tmp_path, {"pipeline/rules/b.toml": "a = 3"})
     assert work_folders.code_digest(tmp_path) != before

@@ -1,6 +1,7 @@
 """The main text of web pages, in files and WARC records, and Common Crawl's WET files."""
 
 import gzip
+from importlib.util import find_spec
 
 import pytest
 
@@ -15,12 +16,7 @@ PAGE = f"""<!doctype html><html><head><title>소식</title></head><body>
 <nav><a href="/">홈</a> | <a href="/about">회사 소개</a> | <a href="/help">고객 센터</a></nav>
 <article><p>{TEXT[0]}</p><p>{TEXT[1]}</p></article>
 <footer>저작권 2026 모든 권리 보유</footer></body></html>"""
-needs_trafilatura = pytest.mark.usefixtures("trafilatura")
-
-
-@pytest.fixture
-def trafilatura():
-    return pytest.importorskip("trafilatura")
+needs_trafilatura = pytest.mark.skipif(find_spec("trafilatura") is None, reason="not installed")
 
 
 def record(data, url="https://a.example/1", kind="conversion", length=None):

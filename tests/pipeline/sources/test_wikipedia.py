@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.sources.input_file import Raw
 from tests.pipeline.cases import read_cases
-from tests.pipeline.sources.reading import read_path
+from tests.pipeline.sources.reading import read_data
 
 CASES = read_cases(__file__)
 
@@ -70,37 +70,31 @@ def _multistream(data):
     ("ending", "pack"), [("", bytes), (".gz", gzip.compress), (".bz2", _multistream)]
 )
 def test_articles_alone_are_read(tmp_path, ending, pack):
-    path = tmp_path / f"kowiki-pages-articles.xml{ending}"
-    path.write_bytes(pack(_dump(PAGES)))
-    assert read_path(path, "wikipedia") == ARTICLES
-    assert [
-        r.licence for r in read_path(path, "wikipedia", licence="CC0-1.0", max_documents=1)
-    ] == ["CC0-1.0"]
+    options = {"kind": "wikipedia", "name": f"kowiki-pages-articles.xml{ending}"}
+    data = pack(_dump(PAGES))
+    assert read_data(tmp_path, data, **options) == ARTICLES
+    (first,) = read_data(tmp_path, data, licence="CC0-1.0", max_documents=1, **options)
+    assert first.licence == "CC0-1.0"
 
 
-def test_what_was_read_before_broken_xml_stands(tmp_path):
-    path = tmp_path / "a.xml"
-    path.write_bytes(_dump(PAGES).replace("이야기".encode(), b"a < b & c"))
-    first, fault = read_path(path, "wikipedia")
-    assert first == ARTICLES[0]
-    assert (fault.row, fault.reason) == (2, "unreadable_file")
-    assert "ParseError: not well-formed" in fault.detail
-
-    path.write_bytes(_dump(PAGES)[:-8])  # cut off
-    *articles, fault = read_path(path, "wikipedia")
-    assert articles == ARTICLES
-    assert "ParseError" in fault.detail
-
-    packed = tmp_path / "a.xml.bz2"
-    packed.write_bytes(_multistream(_dump(PAGES * 2))[:-40])
-    *articles, fault = read_path(packed, "wikipedia")
-    assert [article.text for article in articles[:2]] == [a.text for a in ARTICLES]
+@pytest.mark.parametrize(
+    ("name", "data", "num", "said"),
+    [
+        ("a", _dump(PAGES).replace("이야기".encode(), b"a < b"), 1, "ParseError: not well-formed"),
+        ("a", _dump(PAGES)[:-8], 2, "ParseError"),
+        ("a.bz2", _multistream(_dump(PAGES * 2))[:-40], 2, ""),
+    ],
+    ids=["broken", "cut off", "packed and cut off"],
+)
+def test_what_was_read_before_broken_xml_stands(tmp_path, name, data, num, said):
+    *articles, fault = read_data(tmp_path, data, "wikipedia", name=name)
+    assert articles[:2] == ARTICLES[:num]
     assert fault.reason == "unreadable_file"
+    assert said in fault.detail
 
 
 def test_of_the_history_of_a_page_its_last_revision_is_read(tmp_path):
     earlier = "<revision><text>옛 글</text></revision>"
     page = _page("가람", "새 글").replace("<revision>", f"{earlier}<revision>", 1)
-    path = tmp_path / "a.xml"
-    path.write_bytes(_dump([page]))
-    assert [item.text for item in read_path(path, "wikipedia")] == ["가람\n새 글"]
+    items = read_data(tmp_path, _dump([page]), "wikipedia")
+    assert [item.text for item in items] == ["가람\n새 글"]
