@@ -14,6 +14,7 @@ from electrify.system.outcome import UserError
 from pipeline import clean as clean_module
 from pipeline import work_folder as work_folders
 from pipeline.clean import clean
+from pipeline.dedup import batches
 from pipeline.sources import files as sources
 from pipeline.work_folder import for_shards, read_slice, work_folder
 from tests.pipeline.builders import config_of, contents, documents, removed, write_texts
@@ -195,18 +196,18 @@ def test_a_run_that_was_stopped_resumes_and_ends_with_the_same_bytes(
 
         return work
 
-    functions = [clean_module._write_rows, clean_module.send_bands]
-    for function in functions:
-        monkeypatch.setattr(clean_module, function.__name__, stopped_at(5, function))
+    functions = {clean_module._write_rows: clean_module, batches.pack_bands: batches}
+    for function, module in functions.items():
+        monkeypatch.setattr(module, function.__name__, stopped_at(5, function))
     with pytest.raises(Exception, match="stopped here"):
         run(options)
-    assert calls[:4] == ["_write_rows"] * 3 + ["send_bands"]
+    assert calls == ["_write_rows"] * 3 + ["pack_bands"] * 2
     calls.clear()
-    for function in functions:
-        monkeypatch.setattr(clean_module, function.__name__, stopped_at(0, function))
+    for function, module in functions.items():
+        monkeypatch.setattr(module, function.__name__, stopped_at(0, function))
     caplog.set_level("INFO", "electrify")
     assert run(options) == whole
-    assert calls == ["send_bands"] * 3
+    assert calls == ["pack_bands"] * 2
     assert "resumes from what an earlier attempt left" in caplog.text
     assert not (tmp_path / "out" / ".work").exists()
 
