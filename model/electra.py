@@ -43,7 +43,7 @@ from model.masking import (
     replace_tokens,
 )
 from model.plan import Stage, discriminator_shape, generator_shape
-from model.vocabulary_head import HeadLoss, Sampling, head_loss
+from model.vocabulary_head import HeadLoss, head_loss
 
 
 class ElectraPretrainer(nn.Module):
@@ -76,10 +76,8 @@ class ElectraPretrainer(nn.Module):
         self.discriminator_head = DiscriminatorHead(self.shape) if detects else None
         self.language_head = GeneratorHead(self.shape) if predicts or config.mlm_steps else None
         # made anew from the shards, so no checkpoint needs them
-        self.noise_probabilities: Tensor | None
         self.noise_cumulative: Tensor | None
         cumulative = None if noise_probabilities is None else cumulative_of(noise_probabilities)
-        self.register_buffer("noise_probabilities", noise_probabilities, persistent=False)
         self.register_buffer("noise_cumulative", cumulative, persistent=False)
         if config.initialization == "mimetic":
             initialise_mimetic(self)
@@ -161,8 +159,8 @@ class ElectraPretrainer(nn.Module):
         if config.generator != "learned":
             return Samples(self.sample_noise(masked)), {}
         hidden = self.generator_states(masked.masked_ids, *masked.context)
-        sampling = Sampling(masked.batch.noise.samples, config.disallow_correct)
-        predicted = predict_chosen(self.generator_output(), masked, hidden, sampling)
+        draws = masked.batch.noise.samples
+        predicted = predict_chosen(self.generator_output(), masked, hidden, draws)
         assert predicted.sampled is not None
         term = Term(predicted.total, "chosen", config.generator_weight)
         predictions = Predictions(predicted.losses, predicted.hits)
@@ -202,20 +200,9 @@ class ElectraPretrainer(nn.Module):
         return term, Predictions(predicted.losses, predicted.hits)
 
     def sample_noise(self, masked: Masked) -> Tensor:
-        """Samples (B, N) of a generator without weights, uniform or unigram.
-
-        With `disallow_correct` the original's part of the unit interval is cut out.
-        """
+        """Samples (B, N) of a generator without weights, uniform or unigram."""
         assert self.noise_cumulative is not None
-        assert self.noise_probabilities is not None
-        draws, cumulative = masked.batch.noise.samples[..., 0], self.noise_cumulative
-        if self.config.disallow_correct:
-            total = cumulative[-1]
-            own = self.noise_probabilities.double()[masked.originals]
-            below = cumulative[masked.originals] - own
-            draws = draws * (total - own)
-            draws = (draws + own * (draws >= below)) / total
-        return insertion_index(cumulative, draws)
+        return insertion_index(self.noise_cumulative, masked.batch.noise.samples[..., 0])
 
     def generator_states(
         self,
@@ -314,10 +301,10 @@ def _projection(body: Encoder) -> Tensor | None:
 
 
 def predict_chosen(
-    output: VocabularyOutput, masked: Masked, hidden: Tensor, sampling: Sampling | None = None
+    output: VocabularyOutput, masked: Masked, hidden: Tensor, draws: Tensor | None = None
 ) -> HeadLoss:
     """Predict the original tokens from hidden states (B, L, H), at the chosen positions alone: a
     head over the vocabulary costs more than layers do."""
     head, matrix, project = output
     transformed = head.transform(at_positions(hidden, masked.positions), project)
-    return head_loss(transformed, matrix, head.bias, masked.originals, masked.weights, sampling)
+    return head_loss(transformed, matrix, head.bias, masked.originals, masked.weights, draws)

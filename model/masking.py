@@ -28,7 +28,6 @@ def choose_positions(
 
 
 _BLOCK_TOKENS = 128  # about the root of a usual vocabulary size
-_FORBIDDEN = 1000.0  # taken off a logit: its probability is 0 in fp32
 
 
 def mask_tokens(
@@ -47,15 +46,6 @@ def mask_tokens(
     masked = (uniforms < mask_token_fraction) & (weights > 0)
     shown = input_ids.gather(1, positions).masked_fill(masked, mask_id)
     return put_ids(input_ids, positions, shown)
-
-
-def forbid_tokens(logits: Tensor, ids: Tensor) -> Tensor:
-    """Logits (..., V) with 1000 taken off those of `ids` (...), which are then never sampled.
-
-    `disallow_correct` of the original (run_pretraining.py:223-224).
-    """
-    there = ids[..., None]
-    return logits.scatter(-1, there, logits.gather(-1, there) - _FORBIDDEN)
 
 
 def sample_tokens(logits: Tensor, uniforms: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from model.batch import (
     Terms,
 )
 from model.electra import ElectraPretrainer, at_positions, corrupt
-from model.masking import forbid_tokens, sample_tokens
+from model.masking import sample_tokens
 from model.plan import Stage
 from model.vocabulary_head import (
     gathered_log_probs,
@@ -114,8 +114,6 @@ class AdversarialElectra(ElectraPretrainer):
         logits = self.generator_output().logits(hidden)
         losses = token_losses(logits.detach(), masked.originals)
         hits = is_most_likely(logits.detach(), masked.originals)
-        if self.config.disallow_correct:
-            logits = forbid_tokens(logits, masked.originals)
         ids = sample_tokens(logits, masked.batch.noise.samples)
         log_probs = -token_losses(logits, ids)
         predicted = Predictions(losses, hits)

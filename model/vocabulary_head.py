@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from model.masking import block_sums, draw_tokens, forbid_tokens, sample_tokens
+from model.masking import block_sums, draw_tokens
 
 # logits at once: enough for large matrix products, few beside a network's own tensors
 # (XLA: all of them, as rows of several devices are not to be cut)
@@ -34,12 +34,6 @@ _FP16_GRADIENT, _FP16_STATES = 2.0**10, 2.0**-8
 
 
 @dataclass(frozen=True)
-class Sampling:
-    uniforms: Tensor  # (..., 2) fp64 in [0, 1)
-    disallow_correct: bool = False  # never the target
-
-
-@dataclass(frozen=True)
 class HeadLoss:
     """What a head makes of rows (...); nothing but `total` has a gradient."""
 
@@ -55,13 +49,10 @@ class _Rows(NamedTuple):
     targets: Tensor
     weights: Tensor
     uniforms: Tensor | None  # (N, 2)
-    disallow_correct: bool
 
     def part(self, rows: slice) -> "_Rows":
         uniforms = None if self.uniforms is None else self.uniforms[rows]
-        return self._replace(
-            targets=self.targets[rows], weights=self.weights[rows], uniforms=uniforms
-        )
+        return _Rows(self.targets[rows], self.weights[rows], uniforms)
 
 
 def head_loss(
@@ -70,23 +61,20 @@ def head_loss(
     bias: Tensor,
     targets: Tensor,
     weights: Tensor,
-    sampling: Sampling | None = None,
+    uniforms: Tensor | None = None,
 ) -> HeadLoss:
     """Predict targets (...) by the logits `states` (..., E) x `table` (V, E) transposed + `bias`.
 
     Products are made in autocast's type, all else in fp32 or wider. `weights` (...) are constants.
-    Where no gradient is wanted none is made.
+    Where no gradient is wanted none is made. By `uniforms` (..., 2), fp64 in [0, 1), a token is
+    drawn for each row.
     """
     assert not weights.requires_grad
     kind, shape = states.device.type, targets.shape
     if torch.is_autocast_enabled(kind):
         states = states.to(torch.get_autocast_dtype(kind))
-    rows = _Rows(targets.flatten(), weights.flatten(), None, False)
-    if sampling is not None:
-        rows = rows._replace(
-            uniforms=sampling.uniforms.flatten(0, -2),
-            disallow_correct=sampling.disallow_correct,
-        )
+    draws = None if uniforms is None else uniforms.flatten(0, -2)
+    rows = _Rows(targets.flatten(), weights.flatten(), draws)
     learned = states.flatten(0, -2), table, bias
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in learned):
         figures = _HeadLoss.apply(*learned, *rows)  # type: ignore[no-untyped-call]
@@ -117,7 +105,7 @@ class _HeadLoss(torch.autograd.Function):
             gradients = of_states, of_table * (scale / _FP16_STATES), of_bias * scale
         else:
             gradients = of_states * scale, of_table * scale, of_bias * scale
-        return *gradients, None, None, None, None
+        return *gradients, None, None, None
 
 
 def _in_chunks(
@@ -164,11 +152,7 @@ def _losses(
     whole = sums.sum(dim=1, keepdim=True)
     figures = [top - own + whole.log(), hits]
     if rows.uniforms is not None:
-        if rows.disallow_correct:
-            sampled = sample_tokens(forbid_tokens(logits, rows.targets), rows.uniforms)
-        else:
-            sampled = draw_tokens(relative, sums, rows.uniforms)
-        figures.append(sampled[:, None])
+        figures.append(draw_tokens(relative, sums, rows.uniforms)[:, None])
     gradient = None
     if with_gradient:
         weights = rows.weights[:, None]

@@ -165,8 +165,6 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     """Fraction of the tokens that are chosen."""
     mask_token_fraction: Fraction = 0.85
     """Fraction of the chosen positions that become [MASK]."""
-    disallow_correct: bool = False
-    """The generator never draws the original token."""
     generator_weight: Annotated[float, Field(ge=0)] = 1.0
     """Factor of the generator's loss."""
     discriminator_weight: Annotated[float, Field(ge=0)] | None = None
@@ -391,8 +389,6 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
                 f"mlm_steps_fraction = {self.mlm_steps_fraction:g} {objective}: only "
                 f"{', '.join(_STARTS_AS_MLM)} begin as a masked language model; leave it out"
             )
-        if self.disallow_correct and self.objective == "mlm":
-            yield f"disallow_correct = true {objective}: it samples nothing"
 
     def _unused_options(self) -> Iterator[str]:
         """Options that would change nothing are refused, not passed over."""

@@ -7,12 +7,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from model import vocabulary_head as head_loss_module
-from model.masking import forbid_tokens, sample_tokens
-from model.vocabulary_head import HeadLoss, Sampling, head_loss, is_most_likely, token_losses
+from model.masking import sample_tokens
+from model.vocabulary_head import HeadLoss, head_loss, is_most_likely, token_losses
 from tests.model.operators import record
 
 SHAPE, WIDTH, VOCAB_SIZE = (3, 7), 6, 300
-OPTIONS = [{}, {"disallow_correct": True}]
 Learned = tuple[Tensor, Tensor, Tensor]
 
 
@@ -76,18 +75,15 @@ def test_loss_and_gradients_are_those_of_cross_entropy(chunk: int, alignment: in
         torch.testing.assert_close(ours, theirs)
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-def test_samples_are_those_of_the_whole_softmax(options, chunk: int, alignment: int):
+def test_samples_are_those_of_the_whole_softmax(chunk: int, alignment: int):
     given = learned(torch.float32)
     with torch.no_grad():
         given[2][targets()] += 12.0  # one of them is likely to be drawn, where it may be
-    logits = F.linear(*given)
-    allowed = forbid_tokens(logits, targets()) if "disallow_correct" in options else logits
-    expected = sample_tokens(allowed, uniforms())
-    found = head_loss(*given, targets(), weights(), Sampling(uniforms(), **options))
+    expected = sample_tokens(F.linear(*given), uniforms())
+    found = head_loss(*given, targets(), weights(), uniforms())
     assert torch.equal(found.sampled, expected)
     assert len(found.sampled.unique()) > 3
-    assert (found.sampled == targets()).any() != ("disallow_correct" in options)
+    assert (found.sampled == targets()).any()
 
 
 # --- bf16 and fp16 --------------------------------------------------------------------------------
@@ -96,17 +92,17 @@ BF16, FP16 = torch.bfloat16, torch.float16
 
 
 def rounding(
-    dtype: torch.dtype, given: Learned, wanted: Tensor, sampling: Sampling | None = None
+    dtype: torch.dtype, given: Learned, wanted: Tensor, draws: Tensor | None = None
 ) -> HeadLoss:
     with torch.autocast("cpu", dtype):
-        return head_loss(*given, wanted, weights(), sampling)
+        return head_loss(*given, wanted, weights(), draws)
 
 
 @pytest.mark.parametrize("dtype", [BF16, FP16])
 def test_figures_are_those_of_the_rounded_logits(dtype: torch.dtype, chunk: int, alignment: int):
     """As exact as fp32 behind the product, and gradients as exact as the type in front of it."""
     given = learned(torch.float32)
-    found = rounding(dtype, given, targets(), Sampling(uniforms()))
+    found = rounding(dtype, given, targets(), uniforms())
     rounded = [of.detach().to(dtype) for of in given]
     logits = F.linear(*rounded)
     torch.testing.assert_close(found.losses, token_losses(logits, targets()))
@@ -166,7 +162,7 @@ def test_no_tensor_has_more_of_the_vocabulary_than_a_chunk(bf16: bool, monkeypat
 
     def run() -> None:
         with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-            found = head_loss(*given, targets(), weights(), Sampling(uniforms()))
+            found = head_loss(*given, targets(), weights(), uniforms())
         found.total.backward()
 
     found = record(run).made.items()
@@ -177,10 +173,9 @@ def test_no_tensor_has_more_of_the_vocabulary_than_a_chunk(bf16: bool, monkeypat
     assert {shape[0] for shape, _ in wide if len(shape) == 2} == {7}
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-def test_logits_that_are_not_finite_still_give_tokens_of_the_vocabulary(options, alignment: int):
+def test_logits_that_are_not_finite_still_give_tokens_of_the_vocabulary(alignment: int):
     states, table, bias = learned(torch.float32)
     broken = torch.full_like(states, float("nan"))
-    found = head_loss(broken, table, bias, targets(), weights(), Sampling(uniforms(), **options))
+    found = head_loss(broken, table, bias, targets(), weights(), uniforms())
     assert not found.losses.isfinite().any()
     assert ((found.sampled >= 0) & (found.sampled < VOCAB_SIZE)).all()

@@ -105,7 +105,6 @@ REFUSED = [
     (f"mlm_learning_rate = 0.1 with .*'electra',.*: {UNUSED}", {"mlm_learning_rate": 0.1}),
     (f"generator_steps_fraction = 0.9 with .*: {UNUSED}", {"generator_steps_fraction": 0.9}),
     ("local_attention = 64 with .* architecture = 'electra'", {"local_attention": 64}),
-    ("disallow_correct = true with objective = 'mlm'", MLM | {"disallow_correct": True}),
     ("initial_generator = 'g' needs initial_model", {"initial_generator": "g"}),
     (f"generator_weight = 2.0 with .*'mlm',.*: {UNUSED}", MLM | {"generator_weight": 2.0}),
     (

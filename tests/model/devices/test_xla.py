@@ -76,7 +76,7 @@ SHORT = (
 CASES: dict[str, dict[str, object]] = {
     "adversarial": {"objective": "electra-adversarial", "attention": "document"},
     "all-tokens-mlm": {"objective": "all-tokens-mlm", "optimizer": "bias-corrected"},
-    "gdes": {"weight_sharing": "gdes", "disallow_correct": True},
+    "gdes": {"weight_sharing": "gdes"},
     "two-stage": VARIANTS["electra-two-stage"],
     "unigram": {"objective": "electra-15", "generator": "unigram"},
     "replace-mlm": {"objective": "replace-mlm"},
