@@ -272,9 +272,12 @@ def evaluation_cost(config: RunConfig) -> list[str]:
         return []
     from benchmarks.tasks.load import check_data, load_tasks
     from benchmarks.training.recipe import grid, hyper_parameters, seeds_for
-    from model.flops import body_parameters
+    from model.flops import parameter_counts
+    from model.plan import discriminator_shape
 
-    _, parameters = body_parameters(config.pretrain, config.vocab.size)
+    pretrain, vocab_size = config.pretrain, config.vocab.size
+    parameters = parameter_counts(pretrain, vocab_size)["discriminator"]
+    parameters -= discriminator_shape(pretrain, vocab_size).embedding_parameters
     own = options.model_copy(update={"tasks": (), "suites": ()})
     data = load_tasks(own)[1] if options.own_tasks else {}
     num_encoders = 1 + options.random_init_control

@@ -19,7 +19,7 @@ from electrify.config.run import RunConfig
 from electrify.stage.plan import output_dir
 from electrify.system.outcome import UserError
 from model.batch import Batch, Noise, SpecialTokens
-from model.devices.device import describe, num_devices
+from model.devices.device import describe, num_devices, seed_of
 from model.plan import Phase, PhaseReader, phase_at, phase_readers, sequences_until
 from vocab.shards.files import TokenShards
 from vocab.shards.sequences import SequenceReader
@@ -115,8 +115,7 @@ class StepData:
 
 def noise_key(seed: int, step: int, rank: int = 0) -> int:
     """What the draws of a process in a step follow from."""
-    mixed = seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB
-    return (mixed + 0x2545F4914F6CDD1D) % 2**63
+    return (seed_of(seed, step, rank) + 0x2545F4914F6CDD1D) % 2**63
 
 
 def open_shards(folder: Path) -> TokenShards:

@@ -23,40 +23,21 @@ from electrify.config.run import RunConfig
 from electrify.storage.files import read_toml
 from electrify.system.machine import Precision
 from electrify.system.progress import duration
-from model.plan import (
-    EncoderShape,
-    Phase,
-    Stage,
-    network_shapes,
-    phases_of,
-    stages_of,
-)
-
-
-def body_parameters(config: PretrainConfig, vocab_size: int) -> tuple[int, int]:
-    """Parameters of the generator and of the main network, heads included, embeddings not."""
-    main, generator = network_shapes(config, vocab_size)
-    in_main = main.encoder_parameters
-    in_main += main.detection_head_parameters if config.has_detection_head else 0
-    in_main += main.language_head_parameters if config.has_language_head else 0
-    if generator is None:
-        return 0, in_main
-    return generator.encoder_parameters + generator.language_head_parameters, in_main
+from model.plan import EncoderShape, Phase, Stage, network_shapes, phases_of, stages_of
 
 
 def parameter_counts(config: PretrainConfig, vocab_size: int) -> dict[str, int]:
     """Parameters that are trained, each once, and those of each network, embeddings included."""
     main, generator = network_shapes(config, vocab_size)
-    in_generator, in_main = body_parameters(config, vocab_size)
-    counts = {
-        "trained": main.embedding_parameters + in_main,
-        "discriminator": main.embedding_parameters + in_main,
-        "generator": 0,
-    }
+    in_main = main.embedding_parameters + main.encoder_parameters
+    in_main += main.detection_head_parameters if config.has_detection_head else 0
+    in_main += main.language_head_parameters if config.has_language_head else 0
+    counts = {"trained": in_main, "discriminator": in_main, "generator": 0}
     if config.mlm_steps and not config.has_language_head:  # the head of the MLM warm-up
         counts["trained"] += main.language_head_parameters
     if generator is None:
         return counts
+    in_generator = generator.encoder_parameters + generator.language_head_parameters
     counts["generator"] = generator.embedding_parameters + in_generator
     counts["trained"] += in_generator
     if config.weight_sharing in ("none", "gdes"):
@@ -96,8 +77,8 @@ def flops_per_token(config: PretrainConfig, vocab_size: int, length: int, stage:
 
     return Cost(
         1,
-        matmul=_trained(_forward(_MATMUL, config, vocab_size, length), stage, 3),
-        paper=_trained(_forward(_PAPER, config, vocab_size, length), stage, 2),
+        matmul=_trained(_forward(_matmul, config, vocab_size, length), stage, 3),
+        paper=_trained(_forward(_paper, config, vocab_size, length), stage, 2),
     )
 
 
@@ -149,96 +130,80 @@ def _newton_schulz(rows: int, columns: int) -> float:
     return 5 * (4 * shorter**2 * longer + 2 * shorter**3)
 
 
-class _Convention(NamedTuple):
-    """How one convention counts the forward pass of a token."""
+class _Forward(NamedTuple):
+    """FLOPs of one forward pass a token, part by part, as one convention counts them."""
 
-    encoder: Callable[[EncoderShape, int], float]
-    detection_head: Callable[[EncoderShape], float]
-    language_head: Callable[[EncoderShape], float]
-    baseline: Callable[[EncoderShape], float]
-    head_fraction: float | None  # of positions that pass a language head; None: the chosen ones
+    encoder: float
+    detection_head: float
+    language_head: float
+    baseline: float
+
+
+_Convention = Callable[[EncoderShape, int], _Forward]
 
 
 def _forward(
     count: _Convention, config: PretrainConfig, vocab_size: int, length: int
 ) -> tuple[float, float]:
     """FLOPs of one forward pass a token: the generator's and the main network's."""
-    main, generator = network_shapes(config, vocab_size)
-    chosen = count.head_fraction or config.num_masked(length) / length
-    in_main, in_generator = count.encoder(main, length), 0.0
-    if config.has_detection_head:
-        in_main += count.detection_head(main)
+    shape, generator_shape = network_shapes(config, vocab_size)
+    # positions that pass a language head
+    chosen = _PAPER_CHOSEN if count is _paper else config.num_masked(length) / length
+    main, in_generator = count(shape, length), 0.0
+    in_main = main.encoder + config.has_detection_head * main.detection_head
     if config.has_language_head:
-        fraction = 1.0 if config.objective == "all-tokens-mlm" else chosen
-        in_main += count.language_head(main) * fraction
-    if generator is not None:
-        in_generator = count.encoder(generator, length) + count.language_head(generator) * chosen
+        in_main += main.language_head * (1 if config.objective == "all-tokens-mlm" else chosen)
+    if generator_shape is not None:
+        generator = count(generator_shape, length)
+        in_generator = generator.encoder + generator.language_head * chosen
         if config.objective == "electra-adversarial":
-            in_generator += count.baseline(generator) * chosen
+            in_generator += generator.baseline * chosen
     return in_generator, in_main
 
 
-def _matmul_encoder(size: EncoderShape, length: int) -> float:
+def _matmul(size: EncoderShape, length: int) -> _Forward:
+    """Two for each factor of the matrix products."""
     # attention is taken whole, also where a mask of documents leaves half or less of it
-    h, num_layers = size.hidden_size, size.num_hidden_layers
-    keys = sum(
-        min(length, size.local_attention + 1) if size.is_local(layer) else length
-        for layer in range(num_layers)
-    )
-    matrices = (3 if size.is_modern else 2) * h * size.intermediate_size + 4 * h * h
-    project = 2 * size.embedding_size * h * size.is_projected
-    return num_layers * 2 * matrices + 4 * keys * h + project
-
-
-def _matmul_language_head(size: EncoderShape) -> float:
-    e, h = size.embedding_size, size.hidden_size
-    if size.is_modern:
-        return 2 * (h * h + e * h * size.is_projected + e * size.vocab_size)
-    return 2 * e * (h + size.vocab_size)
-
-
-_MATMUL = _Convention(
-    encoder=_matmul_encoder,
-    detection_head=lambda s: 2 * s.hidden_size * (s.hidden_size + 1),
-    language_head=_matmul_language_head,
-    baseline=lambda s: 2 * s.hidden_size,
-    head_fraction=None,
-)
-
-_DROPOUT, _NORM, _ACTIVATION, _SOFTMAX = 4, 5, 8, 5  # FLOPs an element, by the paper's script
-
-
-def _paper_encoder(size: EncoderShape, length: int) -> float:
-    h, i, heads, e = (
-        size.hidden_size,
-        size.intermediate_size,
-        size.num_attention_heads,
+    e, h, v, num_layers = (
         size.embedding_size,
+        size.hidden_size,
+        size.vocab_size,
+        size.num_hidden_layers,
     )
-    attention = 3 * (2 * h * h + h) + 4 * h * length + (_SOFTMAX + _DROPOUT + 1) * length * heads
+    window = min(length, size.local_attention + 1)
+    keys = sum(window if size.is_local(layer) else length for layer in range(num_layers))
+    matrices = (3 if size.is_modern else 2) * h * size.intermediate_size + 4 * h * h
+    project = e * h * size.is_projected
+    dense = h * h + project if size.is_modern else e * h
+    return _Forward(
+        encoder=num_layers * 2 * matrices + 4 * keys * h + 2 * project,
+        detection_head=2 * h * (h + 1),
+        language_head=2 * (dense + e * v),
+        baseline=2 * h,
+    )
+
+
+# the paper's script: FLOPs an element, and the part of the positions that pass a language head
+_DROPOUT, _NORM, _ACTIVATION, _SOFTMAX, _PAPER_CHOSEN = 4, 5, 8, 5, 0.15625
+
+
+def _paper(size: EncoderShape, length: int) -> _Forward:
+    """As google-research/electra flops_computation.py."""
+    e, h, i, v = size.embedding_size, size.hidden_size, size.intermediate_size, size.vocab_size
+    softmax = (_SOFTMAX + _DROPOUT + 1) * length * size.num_attention_heads
+    attention = 3 * (2 * h * h + h) + 4 * h * length + softmax
     # the script counts the LayerNorm after attention once, not for each of the h elements
     after = 2 * h * h + h + _DROPOUT * h + h + _NORM
     matrices = 6 if size.is_modern else 4
     feed_forward = matrices * h * i + (_ACTIVATION + 1) * i + (1 + _DROPOUT + 1 + _NORM) * h
     project = (2 * h * e + h) * size.is_projected
-    tables = 2 * e * size.vocab_size + 2 * e * (length + 2) + (2 + _NORM + _DROPOUT) * e
-    layers = size.num_hidden_layers * (attention + after + feed_forward)
-    return tables + layers + project
-
-
-def _paper_language_head(size: EncoderShape) -> float:
-    e, v = size.embedding_size, size.vocab_size
-    softmax = 2 * e * v + (_SOFTMAX + 2) * v
-    return softmax + 2 * size.hidden_size * e + (1 + _ACTIVATION + _NORM) * e
-
-
-_PAPER = _Convention(
-    encoder=_paper_encoder,
-    detection_head=lambda s: s.hidden_size * (2 * s.hidden_size + 1 + _ACTIVATION + 2),
-    language_head=_paper_language_head,
-    baseline=lambda s: 0,
-    head_fraction=0.15625,
-)
+    tables = 2 * e * v + 2 * e * (length + 2) + (2 + _NORM + _DROPOUT) * e
+    return _Forward(
+        encoder=tables + size.num_hidden_layers * (attention + after + feed_forward) + project,
+        detection_head=h * (2 * h + 1 + _ACTIVATION + 2),
+        language_head=2 * e * v + (_SOFTMAX + 2) * v + 2 * h * e + (1 + _ACTIVATION + _NORM) * e,
+        baseline=0,
+    )
 
 
 # matrix products that steps of small and base reached on one H200 in bf16 (PERFORMANCE.md): their

@@ -94,15 +94,18 @@ def autocast(config: PretrainConfig, device: torch.device) -> AbstractContextMan
     return nullcontext() if dtype == torch.float32 else torch.autocast(device.type, dtype)
 
 
-def seed_dropout(seed: int, step: int, rank: int = 0) -> None:
-    """Seed torch's default generators, of which dropout draws, from a step's place in the run
-    alone, so that a resumed run replays the same draws without any stored state.
-
-    On the CPU torch uses the lowest 32 bits of a seed: all that it is made of must reach them.
+def seed_of(seed: int, step: int, rank: int = 0) -> int:
+    """Of a step's place in the run alone, so that a resumed run replays the same draws without any
+    stored state. On the CPU torch uses the lowest 32 bits: all that it is made of must reach them.
     """
     mixed = seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB
-    torch.manual_seed(mixed % 2**63)
-    xla.seed(mixed % 2**63)
+    return mixed % 2**63
+
+
+def seed_dropout(seed: int, step: int, rank: int = 0) -> None:
+    """Seed torch's default generators, of which dropout draws."""
+    torch.manual_seed(seed_of(seed, step, rank))
+    xla.seed(seed_of(seed, step, rank))
 
 
 def place_model(model: Module, device: torch.device) -> Module:

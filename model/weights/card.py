@@ -52,11 +52,9 @@ def write_cards(
 
     `differences` are the largest logit differences to the trained model, by network.
     """
-    run = output_dir(config)
-    report = run / "clean" / "report.json"
-    corpus: dict[str, Any] = read_json(report) if report.exists() else {"sources": []}
-    if not corpus["sources"]:  # as where the shards came from `pretrain.inputs_dir`
-        warn(f"the cards have no table of the training text: {report} is not there")
+    run, corpus = output_dir(config), _corpus(config)
+    if not corpus:  # as where the shards came from `pretrain.inputs_dir`
+        warn(f"the cards have no table of the training text: {run / 'clean'} has no report.json")
     removed: Counter[str] = Counter()
     for row in corpus.get("removed", []):
         removed[row["reason"]] += row["documents"]
@@ -89,7 +87,7 @@ def write_cards(
             licence=config.export.licence,
             licences=_licences_of_text(config),
             sections=sections,
-            sources=corpus["sources"],
+            sources=corpus.get("sources", []),
             removed=removed.most_common(),
             benchmarks={
                 row["task"]: [matches[row["task"], f"documents_{kind}"] for kind in _MATCHED]
@@ -146,12 +144,17 @@ def _metadata(config: RunConfig, network: Network) -> str:
     return str(data.to_yaml())
 
 
+def _corpus(config: RunConfig) -> dict[str, Any]:
+    """The report of the documents; {} where it is not there."""
+    path = output_dir(config) / "clean" / "report.json"
+    report: dict[str, Any] = read_json(path) if path.exists() else {}
+    return report
+
+
 def _licences_of_text(config: RunConfig) -> dict[str, int]:
     """Documents by licence, "" where they name none. From the sources of the config, without
     numbers, where the report of the corpus is not there."""
-    path = output_dir(config) / "clean" / "report.json"
-    rows = read_json(path).get("licences", []) if path.exists() else []
-    counts = {row["licence"]: row["documents"] for row in rows}
+    counts = {row["licence"]: row["documents"] for row in _corpus(config).get("licences", [])}
     return counts or dict.fromkeys((source.licence or "" for source in config.clean.sources), 0)
 
 
@@ -227,7 +230,7 @@ def dataset_card(config: RunConfig, licence: str | None) -> str:
         licences=sorted(counts.items()),
         said=licence if num_unknown is not None else None,
         unmasked=[n for n in {*languages, *rules.language} if not rules.rules_for(n).mask_pii],
-        report=read_json(output_dir(config) / "clean" / "report.json"),
+        report=_corpus(made),
     )
 
 

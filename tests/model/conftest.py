@@ -20,7 +20,6 @@ from electrify.stage.run import run_stage
 from model.batch import Batch, Noise, SpecialTokens
 from model.checkpoint import optimizer_tensors
 from model.data import SequenceData
-from model.devices.processes import ALONE, Ranks
 from model.electra import ElectraPretrainer, at_positions
 from model.metrics import MetricsWindow
 from model.objectives import make_pretrainer
@@ -213,6 +212,11 @@ def random_model(
     return model
 
 
+def model_of(objective: str, **options: object) -> ElectraPretrainer:
+    """A random one of this objective."""
+    return random_model(objective=objective, **(OBJECTIVES[objective] | options))
+
+
 def noise_of(kind: str) -> torch.Tensor:
     """Probabilities of pieces, uniform or unigram; some that are no special ones never occur."""
     table = torch.ones(VOCAB_SIZE, dtype=torch.float64)
@@ -277,11 +281,10 @@ def train_step(
     optimizer: AdamW,
     batches: Sequence[Batch],
     step: int,
-    ranks: Ranks = ALONE,
     seed: int = 0,
 ) -> Result:
     """An update as it is written: nothing is compiled or recorded."""
-    update = Update(model, optimizer, model.config, MetricsWindow(["ko"]), seed, ranks)
+    update = Update(model, optimizer, model.config, MetricsWindow(["ko"]), seed)
     update.prepare(step)
     return update(batches, stage_at(model.config, step))
 

@@ -5,7 +5,6 @@ import os
 import pickle
 import signal
 import sys
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from model.compiled import FastStep
 from model.devices.processes import Ranks, processes
 from model.pretrain import Trainer
 
-STOP_AFTER = 5  # steps, at which one process gets a signal or fails
+STOP_AFTER = 5  # steps, at which one process gets a signal
 ORIGINAL = FastStep.__call__
 
 
@@ -45,19 +44,11 @@ def exchange(ranks: Ranks) -> dict[str, Any]:
     }
 
 
-def at_step(number: int, action: Callable[[], object]) -> Callable[..., Any]:
-    """A step with something done before one of them, in the second process."""
-
-    def wrapped(*arguments: Any) -> Any:
-        if arguments[-1] == number and os.environ["RANK"] == "1":
-            action()
-        return ORIGINAL(*arguments)
-
-    return wrapped
-
-
-def fail() -> None:
-    raise ValueError("a shard is gone")
+def terminating(*arguments: Any) -> Any:
+    """A step, before one of which the second process gets a signal."""
+    if arguments[-1] == STOP_AFTER and os.environ["RANK"] == "1":
+        os.kill(os.getpid(), signal.SIGTERM)
+    return ORIGINAL(*arguments)
 
 
 def stop_and_continue(config: RunConfig, ranks: Ranks) -> list[str]:
@@ -71,7 +62,6 @@ def stop_and_continue(config: RunConfig, ranks: Ranks) -> list[str]:
             return str(stopped)
         return "finished"
 
-    terminating = at_step(STOP_AFTER, lambda: os.kill(os.getpid(), signal.SIGTERM))
     FastStep.__call__ = terminating  # type: ignore[method-assign]
     first = run()
     FastStep.__call__ = ORIGINAL  # type: ignore[method-assign]
@@ -84,8 +74,6 @@ def work(path: str) -> None:
     data_module.Noise = EqualDraws  # type: ignore[misc, assignment]
     with processes(task["runs"][0][0].pretrain) as ranks:
         found: dict[str, Any] = {"exchange": exchange(ranks)}
-        if task["fails"]:
-            FastStep.__call__ = at_step(STOP_AFTER, fail)  # type: ignore[method-assign]
         for config, folder in task["runs"]:
             folder.mkdir(parents=True, exist_ok=True)
             Trainer(config, ranks).run(folder)

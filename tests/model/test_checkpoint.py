@@ -1,26 +1,45 @@
-"""A checkpoint holds all that a run goes on from, or is passed over, or is refused."""
+"""A checkpoint holds all that a run goes on from, or is passed over, or is refused; its copy at an
+address is whole or not there, and a fresh machine goes on from it."""
 
 import json
 from pathlib import Path
+from uuid import uuid4
 
+import fsspec
 import pytest
 import torch
+from fsspec.implementations.memory import MemoryFileSystem
 from safetensors import SafetensorError
 from torch import nn
 
 from electrify.config.run import RunConfig
+from electrify.stage.folder import input_digest
+from electrify.storage.folder import Folder
 from model import checkpoint as checkpoint_module
 from model.checkpoint import (
+    _INPUTS,
     checkpoints,
+    fetch_checkpoint,
+    fetch_inputs,
     load_latest,
     load_model,
+    mirrored_steps,
     newest_state,
     run_identity,
     save_checkpoint,
+    upload_checkpoint,
 )
 from model.electra import ElectraPretrainer
 from model.optim import make_optimizer, set_learning_rate
-from tests.model.conftest import everything, idle_optimizer, make_config
+from model.pretrain import Trainer
+from tests.model.conftest import (
+    everything,
+    idle_optimizer,
+    make_config,
+    make_run,
+    with_pretrain,
+)
+from tests.model.trained import Trained
 
 STEPS = (4, 8)
 
@@ -57,28 +76,6 @@ def saved(config, data, tmp_path: Path):
         update(model, optimizer)
         save_checkpoint(folder, step, model, optimizer, keep=2)
     return model, optimizer, folder
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"weight_sharing": "gdes", "optimizer": "bias-corrected"},
-        {"architecture": "modern", "optimizer": "muon"},
-        {"optimizer": "muon", "precision": "fp16"},
-    ],
-)
-def test_training_goes_on_as_if_it_had_never_stopped(config, data, tmp_path, options):
-    config = changed(config, **options)
-    model, optimizer = make(config, data, 1)
-    update(model, optimizer)
-    save_checkpoint(tmp_path / "run", 1, model, optimizer, keep=1)
-    update(model, optimizer)
-    again, other = make(config, data, 2)
-    update(again, other)  # moments that must go
-    assert load_latest(tmp_path / "run", again, other) == 1
-    update(again, other)
-    assert_equal(everything(model, optimizer), everything(again, other))
 
 
 def _flip(path: Path) -> None:
@@ -179,13 +176,6 @@ def test_a_run_is_what_decides_its_result(config):
     assert run_identity(config) != identity
 
 
-def _write(folder):
-    model = nn.Linear(3, 2)
-    optimizer = idle_optimizer(model)
-    save_checkpoint(folder, 7, model, optimizer, keep=1)
-    return model, optimizer
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -194,7 +184,9 @@ def _write(folder):
     ],
 )
 def test_a_state_of_another_form_is_damaged(tmp_path, text):
-    model, optimizer = _write(tmp_path)
+    model = nn.Linear(3, 2)
+    optimizer = idle_optimizer(model)
+    save_checkpoint(tmp_path, 7, model, optimizer, keep=1)
     path = tmp_path / "checkpoint-7" / "state.json"
     change = json.loads(text)
     content = json.loads(path.read_text()) | change if change else change
@@ -203,3 +195,189 @@ def test_a_state_of_another_form_is_damaged(tmp_path, text):
     assert load_latest(tmp_path, model, optimizer, identity={}) == 0
     with pytest.raises(ValueError, match="checkpoint-7 is damaged"):
         load_model(tmp_path / "checkpoint-7", model)
+
+
+# --- copies at an address -------------------------------------------------------------------------
+
+IDENTITY = {"objective": "electra", "options": {"seed": 7}}
+
+
+@pytest.fixture
+def url() -> str:
+    """An address without anything in it yet."""
+    return f"memory://{uuid4().hex}/run"
+
+
+def whole_steps(url: str) -> list[int]:
+    return [step for step, is_whole in mirrored_steps(Folder(url)).items() if is_whole]
+
+
+def model_of(step: int) -> nn.Module:
+    model = nn.Linear(5, 3)
+    nn.init.constant_(model.weight, step)
+    return model
+
+
+def save(folder: Path, url: str, *steps: int, keep: int = 2) -> None:
+    """Checkpoints here and there, and the metrics of the last."""
+    folder.mkdir(exist_ok=True)
+    for step in steps:
+        (folder / "metrics.jsonl").write_text(f'{{"step": {step}}}\n')
+        model = model_of(step)
+        path = save_checkpoint(folder, step, model, idle_optimizer(model), keep, identity=IDENTITY)
+        upload_checkpoint(path, url, keep)
+
+
+def resumed(folder: Path, url: str) -> int:
+    """The step that a run in `folder` goes on from; its weights are of that step."""
+    folder.mkdir(exist_ok=True)
+    fetch_checkpoint(folder, url, IDENTITY)
+    model = nn.Linear(5, 3)
+    step = load_latest(folder, model, idle_optimizer(model), identity=IDENTITY)
+    assert step == 0 or torch.equal(model.weight, model_of(step).weight)
+    return step
+
+
+def test_a_fresh_machine_goes_on_from_the_newest(tmp_path, url):
+    assert resumed(tmp_path / "first", url) == 0
+    save(tmp_path / "here", url, 4, 8, 12)
+    assert resumed(tmp_path / "there", url) == 12
+    assert whole_steps(url) == [8, 12]
+    assert [p.name for p in checkpoints(tmp_path / "there")] == ["checkpoint-12"]
+    for name in ("model.safetensors", "optimizer.safetensors", "state.json"):
+        here, there = (tmp_path / at / "checkpoint-12" / name for at in ("here", "there"))
+        assert here.read_bytes() == there.read_bytes()
+    assert (tmp_path / "there" / "metrics.jsonl").read_text() == '{"step": 12}\n'
+
+
+def test_the_machine_that_is_ahead_keeps_its_own(tmp_path, url):
+    save(tmp_path / "here", url, 4, 8)
+    model = model_of(12)
+    save_checkpoint(tmp_path / "here", 12, model, idle_optimizer(model), 2, identity=IDENTITY)
+    (tmp_path / "here" / "metrics.jsonl").write_text("mine")
+    assert resumed(tmp_path / "here", url) == 12
+    assert (tmp_path / "here" / "metrics.jsonl").read_text() == "mine"
+    # but for one that is damaged, which is replaced together with the metrics
+    (tmp_path / "here" / "checkpoint-12" / "model.safetensors").write_bytes(b"torn")
+    (tmp_path / "here" / "checkpoint-8" / "model.safetensors").write_bytes(b"torn")
+    assert resumed(tmp_path / "here", url) == 8
+    assert (tmp_path / "here" / "metrics.jsonl").read_text() == '{"step": 8}\n'
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json"])
+def test_a_damaged_one_there_is_passed_over(tmp_path, url, name, caplog):
+    save(tmp_path / "here", url, 4, 8)
+    with fsspec.open(f"{url}/checkpoint-8/{name}", "wb") as file:
+        file.write(b"torn")
+    assert resumed(tmp_path / "there", url) == 4
+    assert "checkpoint-8 in memory" in caplog.text
+    assert "damaged" in caplog.text
+    assert {p.name for p in (tmp_path / "there").iterdir()} == {"checkpoint-4", "metrics.jsonl"}
+
+
+def test_an_upload_cut_off_anywhere_leaves_no_checkpoint(tmp_path, url, caplog, monkeypatch):
+    """Neither of a new step nor in place of the one of that step before."""
+    original, allowed = MemoryFileSystem.put_file, 0
+
+    def put_file(self, source, target, **options):
+        nonlocal allowed
+        allowed -= 1
+        if allowed < 0:
+            raise OSError("the line is cut")  # what may pass is tried again: test_remote.py
+        return original(self, source, target, **options)
+
+    save(tmp_path / "here", url, 4, 8)
+    monkeypatch.setattr(MemoryFileSystem, "put_file", put_file)
+    for number in range(4):  # files of a checkpoint with metrics
+        for step in (8, 12):
+            allowed = number
+            save(tmp_path / "here", url, step)
+            assert "the line is cut" in caplog.text
+            assert whole_steps(url) == [4]
+    assert [p.name for p in checkpoints(tmp_path / "here")] == ["checkpoint-8", "checkpoint-12"]
+    assert resumed(tmp_path / "there", url) == 4
+    allowed = 5
+    save(tmp_path / "here", url, 16)
+    assert [*mirrored_steps(Folder(url))] == [4, 16]
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        # its own folder, however it is written: an upload begins by taking away what is there
+        *(
+            (form.format(name), "where the run keeps its checkpoints anyway")
+            for name in ("pretrain", "pretrain.partial")
+            for form in ("{{folder}}/{}", "{{folder}}/{}/", "file://{{folder}}/{}")
+        ),
+        ("gopher9://a", "'gopher9://a' cannot be opened"),
+        ("{url}", "checkpoint-4 belongs to another run: its objective is 'electra', this .* 'mlm'"),
+        ("{url}/closed", r"checkpoint_dir = .*PermissionError: not yours"),
+    ],
+)
+def test_an_address_that_cannot_serve_is_refused(tmp_path, url, monkeypatch, address, words):
+    save(tmp_path / "here", url, 4)
+    original = MemoryFileSystem.ls
+
+    def ls(self, path, **options):
+        if path.endswith("closed"):
+            raise PermissionError("not yours")
+        return original(self, path, **options)
+
+    monkeypatch.setattr(MemoryFileSystem, "ls", ls)
+    folder = tmp_path / "pretrain.partial"
+    folder.mkdir()
+    with pytest.raises(ValueError, match=words):
+        fetch_checkpoint(
+            folder, address.format(folder=tmp_path, url=url), IDENTITY | {"objective": "mlm"}
+        )
+    assert checkpoints(folder) == []
+
+
+def test_a_run_on_a_fresh_machine_ends_as_one_that_went_on(config, tmp_path, url):
+    """Weights to the bit, and every figure of the steps before."""
+    config = with_pretrain(config, checkpoint_dir=url)
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        Trainer(config).run(tmp_path / name)
+        assert whole_steps(url) == [8, 12]
+        Folder(url).remove_folder("checkpoint-12")  # as if the machine had died before
+    first, second = (Trained.read(tmp_path / name) for name in ("first", "second"))
+    second.check_same(first)
+    assert {record["step"] for record in second.records} >= {2, 4, 8, 12}
+    assert [p.name for p in checkpoints(tmp_path / "second")] == ["checkpoint-8", "checkpoint-12"]
+
+
+# --- inputs at an address -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(tmp_path, url) -> Path:
+    """A run with finished inputs, which is at the address, too."""
+    make_run(tmp_path / "run")
+    files, root = fsspec.core.url_to_fs(url)
+    files.put(f"{tmp_path / 'run'}/", f"{root}/", recursive=True)
+    return tmp_path / "run"
+
+
+def test_a_fresh_machine_gets_its_inputs(tmp_path, url, run):
+    fetch_inputs(tmp_path / "machine", url)
+    for name in _INPUTS:
+        here, there = tmp_path / "machine" / name, run / name
+        assert input_digest(here, name) == input_digest(there, name)
+        files = [p.relative_to(there) for p in there.rglob("*") if p.is_file()]
+        assert all((here / path).read_bytes() == (there / path).read_bytes() for path in files)
+    assert sorted(p.name for p in (tmp_path / "machine").iterdir()) == sorted(_INPUTS)
+
+
+@pytest.mark.parametrize("lost", ["shards/manifest.json", "shards/train/ko/tokens-00000.npy"])
+@pytest.mark.usefixtures("run")
+def test_inputs_that_are_not_whole_leave_nothing_here(tmp_path, url, lost: str):
+    files, root = fsspec.core.url_to_fs(url)
+    files.rm_file(f"{root}/{lost}")
+    with pytest.raises(ValueError, match=r"inputs_dir: .*/shards cannot be copied \(FileNotFound"):
+        fetch_inputs(tmp_path / "machine", url)
+    assert [p.name for p in (tmp_path / "machine").iterdir()] == ["vocab"]
+    files.pipe_file(f"{root}/{lost}", b"cut")
+    with pytest.raises(ValueError, match="is damaged"):
+        fetch_inputs(tmp_path / "machine", url)

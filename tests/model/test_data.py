@@ -1,4 +1,5 @@
-"""Batches as the model takes them: each from its step alone, however many processes share it.
+"""Batches as the model takes them: each from its step alone, however many processes share it; what
+steps read against the plan of it.
 
 And the loader, which reads them ahead and leaves no thread behind however the loop ends.
 """
@@ -6,6 +7,7 @@ And the loader, which reads them ahead and leaves no thread behind however the l
 import itertools
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from electrify.config.pretrain import MixtureConfig
 from electrify.config.run import RunConfig
 from electrify.system.progress import Stopped
 from model.batch import Batch, Noise
@@ -25,7 +28,8 @@ from model.data import (
     noise_probabilities,
     open_shards,
 )
-from model.plan import phases_of
+from model.devices.device import seed_of
+from model.plan import mixture_table, phase_readers, phases_of
 from tests.model.conftest import SPECIAL, VOCAB_SIZE, make_config, with_pretrain, write_tiny_shards
 from tests.vocab.shard_files import write_shards
 from vocab.shards.files import TokenShards
@@ -132,8 +136,8 @@ def test_shares_that_are_not_whole_are_refused(folder: Path, micro: int | None, 
 
 def test_the_key_of_draws_is_another_at_each_seed_step_and_rank():
     """In its lowest 32 bits: torch's generator on the CPU knows no others."""
-    grid = itertools.product(range(3), range(10_000), range(3))
-    keys = [noise_key(*numbers) % 2**32 for numbers in grid]
+    grid = itertools.product(range(3), [*range(10_000), 10**6, 2**31], [*range(3), 7])
+    keys = [key(*place) % 2**32 for place in grid for key in (noise_key, seed_of)]
     assert len(set(keys)) == len(keys)
 
 
@@ -280,3 +284,52 @@ def test_a_loop_that_breaks_off_leaves_no_thread(error):
     read = len(source.asked)
     time.sleep(0.03)
     assert len(source.asked) == read <= 3
+
+
+# --- fractions of a run ---------------------------------------------------------------------------
+
+STEPS = {"num_steps": 40, "batch_size": 16, "warmup_steps": 1}
+PHASES = [
+    {"steps_fraction": 0.5, "sequence_length": 16, "mixture": {"temperature": 0.7}},
+    {"steps_fraction": 0.3, "mixture": {"temperature": 0.5}},
+]
+
+
+def _read(config: RunConfig) -> Counter[str]:
+    """Tokens of each language in all steps."""
+    data, tokens = step_data(config), Counter[str]()
+    for step in range(config.pretrain.num_steps):
+        for batch in data.micro_batches(step):
+            for number in batch.languages.tolist():
+                tokens[data.last.languages[number]] += batch.input_ids.shape[1]
+    return tokens
+
+
+def test_the_table_is_what_the_steps_read(tmp_path: Path):
+    write_two_languages(tmp_path)
+    shards = open_shards(tmp_path / "shards")
+    names = phase_readers(make_config(tmp_path, **STEPS), shards)[0].reader.languages
+    small = names[-1]
+    mixture = {"temperature": 0.3, "weight": {small: 3.0}}
+    config = make_config(tmp_path, **STEPS, curriculum=PHASES, mixture=mixture)
+    tokens = _read(config)
+    readers = phase_readers(config, shards)
+    for name in names:
+        planned = sum(one.tokens()[name] for one in readers)
+        assert tokens[name] == pytest.approx(planned, abs=3 * 3 * 64)
+    assert [one.phase.mixture.temperature for one in readers] == [0.7, 0.5, 0.3]
+    assert all(one.phase.mixture.weight == {small: 3.0} for one in readers)
+    lines = [*mixture_table(readers)]
+    assert "temperature 0.7" in lines[0]
+    assert [line.split()[0] for line in lines[1:]] == [*names]
+
+
+def test_what_the_shards_lack_is_named(tmp_path: Path):
+    write_two_languages(tmp_path)
+    config = make_config(tmp_path, **STEPS)
+    # as where a source finds out its languages
+    mixed = with_pretrain(config, mixture=MixtureConfig(weight={"xx": 2.0}))
+    with pytest.raises(ValueError, match=r"mixture\.weight: no source has 'xx'"):
+        make_config(tmp_path, **STEPS, mixture={"weight": {"xx": 2.0}})
+    with pytest.raises(ValueError, match=r"mixture\.weight: the shards have no 'xx'"):
+        phase_readers(mixed, open_shards(tmp_path / "shards"))

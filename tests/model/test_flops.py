@@ -26,7 +26,10 @@ from tests.model.conftest import MODERN, VARIANTS, batch_from, preset, run_of
 
 VOCAB_SIZE, LENGTH, NUM_SEQUENCES = 200, 32, 4
 tiny = partial(conftest.tiny, embedding_size=32, hidden_size=64, intermediate_size=256)
-TWO_STAGE = VARIANTS["electra-two-stage"]
+STAGED: dict[str, dict[str, object]] = {
+    "electra-two-stage": VARIANTS["electra-two-stage"] | {"generator_steps_fraction": 0.35},
+    "MLM first": {"mlm_steps_fraction": 0.35},
+}
 
 
 def counted_flops(config: PretrainConfig, stage: str) -> float:
@@ -43,25 +46,26 @@ def counted_flops(config: PretrainConfig, stage: str) -> float:
 
 STAGES = [(name, "joint") for name in VARIANTS if "stage" not in name]
 STAGES += [("electra-two-stage", "generator"), ("electra-two-stage", "discriminator")]
+STAGES += [("MLM first", "language")]
 
 
 @pytest.mark.parametrize(("name", "stage"), STAGES)
 def test_matrix_products_equal_torchs_counter(name: str, stage: str):
-    config = tiny(**VARIANTS[name])
+    config = tiny(**(VARIANTS | STAGED)[name])
     per_token = flops_per_token(config, VOCAB_SIZE, LENGTH, stage).matmul
     ours = per_token * NUM_SEQUENCES * LENGTH
     assert counted_flops(config, stage) == pytest.approx(ours, rel=1e-4)
 
 
-def test_a_run_costs_the_sum_of_its_steps():
+@pytest.mark.parametrize("name", ["electra-two-stage", "MLM first"])
+def test_a_run_costs_the_sum_of_its_steps(name: str):
     curriculum = (
         {"sequence_length": 16, "steps_fraction": 0.2, "batch_size": 24},
         {"sequence_length": 24, "steps_fraction": 0.5, "mask_fraction": 0.4},
     )
-    options = {"num_steps": 20, "warmup_steps": 0, "batch_size": 8, "curriculum": curriculum}
-    config = tiny(**TWO_STAGE, **options, generator_steps_fraction=0.35)
-    phases = phases_of(config)
-    walked = Cost()
+    steps = {"num_steps": 20, "warmup_steps": 0, "batch_size": 8, "curriculum": curriculum}
+    config = tiny(**STAGED[name], **steps)
+    phases, walked = phases_of(config), Cost()
     for step in range(20):
         assert_close(run_flops(config, VOCAB_SIZE, step), walked)
         phase = phase_at(phases, step)
@@ -70,14 +74,6 @@ def test_a_run_costs_the_sum_of_its_steps():
         walked += cost * (phase.batch_size * phase.sequence_length)
     assert_close(run_flops(config, VOCAB_SIZE, 20), walked)
     assert_close(run_flops(config, VOCAB_SIZE), walked)
-
-
-def test_a_run_that_begins_as_a_language_model_costs_one_of_each():
-    options = {"num_steps": 20, "warmup_steps": 0}
-    both = run_flops(tiny(**options, mlm_steps_fraction=0.35), VOCAB_SIZE)
-    first = run_flops(tiny(**options, objective="mlm"), VOCAB_SIZE, 7)
-    later = run_flops(tiny(**options), VOCAB_SIZE, 13)
-    assert_close(both, first + later)
 
 
 def test_muon_counts_its_own_products():

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from model.masking import (
     choose_positions,
-    document_blocks,
     mask_tokens,
     sample_tokens,
 )
 from tests.model.conftest import (
     MODERN,
+    SPECIAL,
     VOCAB_SIZE,
     batch_from,
     discriminate,
@@ -30,8 +30,15 @@ from vocab.shards.files import Shard, TokenStream
 from vocab.shards.sequences import PackedSequences
 
 
-def draws(*shape: int, seed: int = 0) -> Tensor:
-    return torch.rand(shape, generator=torch.Generator().manual_seed(seed))
+def rng(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def doubles(*shape: int, seed: int = 0) -> Tensor:
+    return torch.rand(shape, generator=rng(seed), dtype=torch.float64)
+
+
+SEP, MASK = SPECIAL["[SEP]"], SPECIAL["[MASK]"]
 
 
 def chosen_of(positions: Tensor, weights: Tensor) -> list[list[int]]:
@@ -51,7 +58,7 @@ def choose(maskable: Tensor, uniforms: Tensor, mask_fraction: float) -> tuple[Te
 def test_chosen_positions_are_maskable_and_uniform():
     maskable = torch.ones(20_000, 16, dtype=torch.bool)
     maskable[:, [0, 5, 15]] = False
-    positions, weights = choose(maskable, draws(20_000, 16), 0.3)
+    positions, weights = choose(maskable, doubles(20_000, 16), 0.3)
     assert positions.shape == weights.shape == (20_000, 4)
     counts = positions[weights > 0].bincount(minlength=16)
     assert counts[~maskable[0]].sum() == 0
@@ -75,23 +82,13 @@ def test_a_batch_of_a_phase_is_masked_as_much_as_the_phase_says():
 def test_only_what_is_maskable_is_chosen_even_if_that_is_nothing():
     maskable = torch.zeros(2, 32, dtype=torch.bool)
     maskable[0, [3, 6]] = True
-    positions, weights = choose(maskable, draws(2, 32), 0.5)
+    positions, weights = choose(maskable, doubles(2, 32), 0.5)
     assert weights[1].sum() == 0
     assert (positions < 32).all()
     assert sorted(chosen_of(positions, weights)[0]) == [3, 6]
 
 
 # --- corruption ----------------------------------------------------------------------------------
-
-MASK = 4
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-def doubles(*shape: int, seed: int = 0) -> Tensor:
-    return torch.rand(shape, generator=rng(seed), dtype=torch.float64)
 
 
 def random_slots(rows: int, length: int, slots: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -168,9 +165,6 @@ def test_the_ends_of_the_unit_interval_draw_possible_noise(draw: float):
 
 # --- documents -----------------------------------------------------------------------------------
 
-PAD, CLS, SEP = 0, 2, 3
-SPECIAL_IDS = {"[PAD]": PAD, "[UNK]": 1, "[CLS]": CLS, "[SEP]": SEP, "[MASK]": 4}
-
 
 def packed_documents() -> tuple[Tensor, Tensor, Tensor]:
     """Ids and token types of rows as shards pack them, and the document that each token is of:
@@ -183,7 +177,7 @@ def packed_documents() -> tuple[Tensor, Tensor, Tensor]:
     def rows_of(tokens: NDArray[np.int64]) -> list[Tensor]:
         shard = Shard(tokens.astype(np.uint16), starts)
         stream = TokenStream([shard], np.dtype(np.uint16))
-        packed = PackedSequences(stream, 24, "key", SPECIAL_IDS)
+        packed = PackedSequences(stream, 24, "key", SPECIAL)
         return [torch.from_numpy(of.astype(np.int64)) for of in packed.batch(np.arange(200))]
 
     words = rng.integers(5, VOCAB_SIZE, ends[-1])
@@ -198,10 +192,7 @@ def packed_documents() -> tuple[Tensor, Tensor, Tensor]:
 @torch.no_grad()
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        MODERN | {"global_attn_every_n_layers": 2, "local_attention": 4},
-    ],
+    [{}, MODERN | {"global_attn_every_n_layers": 2, "local_attention": 4}],
     ids=str,
 )
 def test_packed_documents_are_computed_as_separate_sequences(options: dict[str, object]):
@@ -219,12 +210,3 @@ def test_packed_documents_are_computed_as_separate_sequences(options: dict[str, 
             torch.testing.assert_close(detected[number, at], expected, rtol=1e-4, atol=1e-4)
             expected = model.generator_states(*alone)[0]
             torch.testing.assert_close(states[number, at], expected, rtol=1e-4, atol=1e-4)
-
-
-def test_blocks_are_the_documents_of_what_the_shards_pack():
-    ids, types, documents = packed_documents()
-    blocks = document_blocks(ids, types, SEP)
-    for found, expected in zip(blocks.tolist(), documents.tolist(), strict=True):
-        in_order = list(dict.fromkeys(expected))
-        assert found == [in_order.index(document) for document in expected]
-    assert blocks.max() > 1

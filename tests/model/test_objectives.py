@@ -1,30 +1,123 @@
-"""Every objective equals the paper's formula, written out token by token in double precision."""
+"""Every objective equals the paper's formula, written out token by token in double precision. Each
+loss trains the networks that it is meant to train, REINFORCE as its expectation says.
+
+Of the code under test the formulas use the networks' logits alone, which other tests hold against
+`transformers`. Source: ELECTRA (Clark et al. 2020), sections 2, 3.4 and appendix F.
+"""
 
 import math
+from dataclasses import replace
+from itertools import product
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from tests.model.conftest import OBJECTIVES, random_batch
-from tests.model.formulas import (
-    CLS,
-    MASK,
-    chosen_of,
-    corrupted_by_hand,
-    cross_entropy,
-    detection_logits,
-    doubles,
-    generator_logits,
-    mean_of,
-    mlm_by_hand,
+from model.batch import Masked, Outputs
+from model.data import Batch
+from model.electra import ElectraPretrainer
+from tests.model.conftest import (
+    OBJECTIVES,
+    VOCAB_SIZE,
+    discriminate,
+    generate,
     model_of,
-    outputs_of,
-    prediction_logits,
-    sigmoid,
-    softmax,
-    tokens_of,
+    predict,
+    random_batch,
 )
+
+PAD, UNK, CLS, SEP, MASK = range(5)
+Doubles = NDArray[np.float64]
+
+
+def outputs_of(objective: str, **options: object) -> tuple[ElectraPretrainer, Masked, Outputs]:
+    """A random model, a masked batch, and what the model makes of it."""
+    model = model_of(objective, **options)
+    masked = model.mask(random_batch(model))
+    return model, masked, model(masked)
+
+
+def softmax(row: Doubles) -> Doubles:
+    exponents = np.exp(row - row.max())
+    return exponents / exponents.sum()
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+def cross_entropy(logit: float, label: float) -> float:
+    """Of sigmoid(logit), the probability of 1, with a label that may lie between 0 and 1."""
+    p = sigmoid(logit)
+    return -label * math.log(p) - (1 - label) * math.log(1 - p)
+
+
+def doubles(tensor: Tensor) -> Doubles:
+    return tensor.detach().double().numpy()
+
+
+def chosen_of(masked: Masked) -> list[tuple[int, int, int]]:
+    """Row, slot and position of all that were chosen."""
+    rows, slots = masked.positions.shape
+    return [
+        (b, n, int(masked.positions[b, n]))
+        for b, n in product(range(rows), range(slots))
+        if masked.weights[b, n]
+    ]
+
+
+def tokens_of(batch: Batch) -> list[tuple[int, int]]:
+    """Row and position of all real tokens."""
+    rows, length = batch.input_ids.shape
+    places = product(range(rows), range(length))
+    return [(b, t) for b, t in places if batch.input_ids[b, t] != PAD]
+
+
+def corrupted_by_hand(masked: Masked, sampled: Tensor) -> tuple[Tensor, Tensor]:
+    """The original with the samples in it, and where that changed it."""
+    corrupted = masked.batch.input_ids.clone()
+    for b, n, t in chosen_of(masked):
+        corrupted[b, t] = sampled[b, n]
+    return corrupted, (corrupted != masked.batch.input_ids).long()
+
+
+def generator_logits(model: ElectraPretrainer, masked: Masked) -> Doubles:
+    types = masked.batch.token_type_ids
+    return doubles(generate(model, masked.masked_ids, types, masked.positions))
+
+
+def detection_logits(model: ElectraPretrainer, masked: Masked, ids: Tensor) -> Doubles:
+    return doubles(discriminate(model, ids, masked.batch.token_type_ids))
+
+
+def prediction_logits(
+    model: ElectraPretrainer, masked: Masked, ids: Tensor, positions: Tensor
+) -> Doubles:
+    return doubles(predict(model, ids, masked.batch.token_type_ids, positions))
+
+
+def mlm_by_hand(logits: Doubles, masked: Masked) -> float:
+    """Mean of -log p(original) over the chosen positions of the whole batch."""
+    chosen = chosen_of(masked)
+    originals = masked.batch.input_ids
+    return sum(-math.log(softmax(logits[b, n])[originals[b, t]]) for b, n, t in chosen) / len(
+        chosen
+    )
+
+
+def detection_by_hand(
+    logits: Doubles, ids: Tensor, originals: Tensor, places: list[tuple[int, int]]
+) -> float:
+    """Mean cross-entropy of "this token was replaced" at these places."""
+    losses = [cross_entropy(logits[at], float(ids[at] != originals[at])) for at in places]
+    return sum(losses) / len(places)
+
+
+def mean_of(out: Outputs, name: str) -> float:
+    return out.terms[name].mean(out.counts).item()
+
 
 VARIANTS: dict[str, dict[str, object]] = {
     "embeddings": {},
@@ -44,12 +137,11 @@ def test_electra(variant: str):
     corrupted, labels = corrupted_by_hand(masked, out.samples.ids)
     assert torch.equal(out.corrupted.ids, corrupted)
     assert torch.equal(out.corrupted.labels, labels.float())
-    logits = detection_logits(model, masked, out.corrupted.ids)
-    tokens = tokens_of(masked.batch)
-    total = sum(cross_entropy(logits[b, t], int(out.corrupted.labels[b, t])) for b, t in tokens)
-    assert mean_of(out, "discriminator") == pytest.approx(total / len(tokens), rel=1e-5)
+    logits, originals = detection_logits(model, masked, corrupted), masked.batch.input_ids
+    wanted = detection_by_hand(logits, corrupted, originals, tokens_of(masked.batch))
+    assert mean_of(out, "discriminator") == pytest.approx(wanted, rel=1e-5)
     assert 0 < out.corrupted.labels.sum() < len(chosen_of(masked)) + 1
-    assert out.corrupted.labels[masked.batch.input_ids == CLS].sum() == 0
+    assert out.corrupted.labels[originals == CLS].sum() == 0
     factors = (0.3, 7.0) if variant == "with weights" else (1.0, 50.0)
     expected = factors[0] * mean_of(out, "generator") + factors[1] * mean_of(out, "discriminator")
     assert out.loss().item() == pytest.approx(expected, rel=1e-6)
@@ -58,14 +150,13 @@ def test_electra(variant: str):
 def test_electra_15():
     """The detection loss over the chosen positions only."""
     model, masked, out = outputs_of("electra-15")
-    corrupted, labels = corrupted_by_hand(masked, out.samples.ids)
-    logits = detection_logits(model, masked, corrupted)
-    chosen = chosen_of(masked)
-    total = sum(cross_entropy(logits[b, t], int(labels[b, t])) for b, _, t in chosen)
-    assert mean_of(out, "discriminator") == pytest.approx(total / len(chosen), rel=1e-5)
-    assert mean_of(out, "generator") == pytest.approx(
-        mlm_by_hand(generator_logits(model, masked), masked), rel=1e-5
-    )
+    corrupted, _ = corrupted_by_hand(masked, out.samples.ids)
+    logits, originals = detection_logits(model, masked, corrupted), masked.batch.input_ids
+    chosen = [(b, t) for b, _, t in chosen_of(masked)]
+    wanted = detection_by_hand(logits, corrupted, originals, chosen)
+    assert mean_of(out, "discriminator") == pytest.approx(wanted, rel=1e-5)
+    wanted = mlm_by_hand(generator_logits(model, masked), masked)
+    assert mean_of(out, "generator") == pytest.approx(wanted, rel=1e-5)
 
 
 def test_replace_mlm():
@@ -134,9 +225,8 @@ def test_electra_adversarial():
         misses += cross_entropy(raw, math.exp(-reward))
     assert mean_of(out, "generator") == pytest.approx(-gain / len(chosen), rel=1e-4)
     assert mean_of(out, "baseline") == pytest.approx(misses / len(chosen), rel=1e-5)
-    tokens = tokens_of(masked.batch)
-    total = sum(cross_entropy(logits[b, t], int(labels[b, t])) for b, t in tokens)
-    assert mean_of(out, "discriminator") == pytest.approx(total / len(tokens), rel=1e-5)
+    wanted = detection_by_hand(logits, corrupted, masked.batch.input_ids, tokens_of(masked.batch))
+    assert mean_of(out, "discriminator") == pytest.approx(wanted, rel=1e-5)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -149,3 +239,175 @@ def test_figures_carry_no_gradient_and_losses_are_in_single_precision(objective:
         assert term.total.dtype == torch.float32, name
         assert term.total.requires_grad, name
         assert term.total.isfinite(), name
+
+
+# --- gradients ------------------------------------------------------------------------------------
+
+# --- REINFORCE ------------------------------------------------------------------------------------
+
+
+def one_slot(model: ElectraPretrainer) -> Masked:
+    """A sequence with one chosen position."""
+    masked = model.mask(random_batch(model, rows=1, length=12, seed=4))
+    assert masked.weights.sum() == 1
+    assert masked.positions.shape == (1, 1)
+    return masked
+
+
+def with_sample(masked: Masked, probabilities: Doubles, token: int) -> Masked:
+    """The same with draws that make the generator sample `token` at the one chosen position."""
+    cumulative = np.concatenate([[0.0], probabilities.cumsum()])
+    draw = (cumulative[token] + cumulative[token + 1]) / 2
+    samples = torch.tensor([[[0.5, draw]]], dtype=torch.float64)  # 60 pieces are one block
+    noise = replace(masked.batch.noise, samples=samples)
+    return replace(masked, batch=replace(masked.batch, noise=noise))
+
+
+def gradient_of(loss: Tensor, model: ElectraPretrainer) -> dict[str, Tensor]:
+    """Gradients of the generator's own parameters."""
+    named = {
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if name.startswith(("generator.", "generator_head.", "generator_embeddings."))
+    }
+    found = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
+    return {
+        name: torch.zeros_like(parameter) if gradient is None else gradient
+        for (name, parameter), gradient in zip(named.items(), found, strict=True)
+    }
+
+
+@pytest.mark.parametrize("has_baseline", [False, True])
+def test_reinforce_is_on_average_the_gradient_of_the_expected_reward(has_baseline: bool):
+    """Over all samples that there are, each weighed by its probability."""
+    model = model_of("electra-adversarial", weight_sharing="none", mask_fraction=0.1)
+    if not has_baseline:
+        with torch.no_grad():  # -log sigmoid(100) = 0
+            model.baseline.bias.fill_(100.0)
+            model.baseline.weight.zero_()
+    masked = one_slot(model)
+    at, original = int(masked.positions), int(masked.originals)
+    types = masked.batch.token_type_ids
+    logits = generate(model, masked.masked_ids, types, masked.positions)[0, 0]
+    probabilities = logits.softmax(-1)
+
+    # the gradient of sum_v p(v) R(v), R constant
+    rows = masked.batch.input_ids.repeat(VOCAB_SIZE, 1)
+    rows[:, at] = torch.arange(VOCAB_SIZE)
+    judged = doubles(discriminate(model, rows, types.expand_as(rows)))[:, at]
+    rewards = [cross_entropy(x, int(v != original)) for v, x in enumerate(judged)]
+    expected_reward = (probabilities * torch.tensor(rewards, dtype=torch.float32)).sum()
+    ascent = gradient_of(expected_reward, model)
+
+    p = softmax(doubles(logits))
+    average = {name: torch.zeros_like(g) for name, g in ascent.items()}
+    for token in range(VOCAB_SIZE):
+        out = model(with_sample(masked, p, token))
+        assert int(out.samples.ids) == token
+        for name, gradient in gradient_of(out.terms["generator"].total, model).items():
+            average[name] -= float(p[token]) * gradient  # the loss is to be descended
+    scale = max(float(g.abs().max()) for g in ascent.values())
+    assert scale > 1e-3
+    for name, gradient in ascent.items():
+        torch.testing.assert_close(average[name], gradient, rtol=1e-3, atol=1e-4 * scale)
+
+
+# --- who gets whose gradient ----------------------------------------------------------------------
+
+
+SHARINGS = ("none", "embeddings", "gdes")
+
+
+@pytest.mark.parametrize(
+    ("objective", "sharing"),
+    [
+        (objective, sharing)
+        for objective in OBJECTIVES
+        for sharing in SHARINGS
+        if objective != "mlm" and (objective != "electra-two-stage" or sharing == "none")
+    ],
+)
+def test_each_loss_trains_its_network_and_what_is_shared(objective: str, sharing: str):
+    """The main network's tables are its own, shared, or added to: they always learn."""
+    model, _, out = outputs_of(objective, weight_sharing=sharing)
+    heads = {"discriminator_head"} if model.config.has_detection_head else set()
+    heads |= {"language_head"} if model.config.has_language_head else set()
+    tables = "embeddings" if sharing == "embeddings" else "generator_embeddings"
+    trained = {
+        "generator": {"generator", "generator_head", tables},
+        "discriminator": {"embeddings", "discriminator"} | heads,
+        "baseline": {"baseline"},
+    }
+    assert {"generator", "discriminator"} <= out.terms.keys()
+    for name, term in out.terms.items():
+        model.zero_grad()
+        term.total.backward(retain_graph=True)
+        moved = {
+            name.split(".")[0]
+            for name, parameter in model.named_parameters()
+            if parameter.grad is not None and parameter.grad.any()
+        }
+        assert moved == trained[name], name
+
+
+# --- two stages -----------------------------------------------------------------------------------
+
+
+def test_two_stages_train_one_network_each():
+    model = model_of("electra-two-stage")
+    masked = model.mask(random_batch(model))
+    first = model(masked, "generator")
+    assert list(first.terms) == ["generator"]
+    expected = mlm_by_hand(generator_logits(model, masked), masked)
+    assert first.loss().item() == pytest.approx(expected, rel=1e-5)
+    second = model(masked, "discriminator")
+    assert list(second.terms) == ["discriminator"]
+    assert torch.equal(second.samples.ids, first.samples.ids)
+    assert torch.equal(second.samples.predicted.losses, first.samples.predicted.losses)
+    second.loss().backward()
+    frozen = ("generator.", "generator_head.", "generator_embeddings.")
+    for name, parameter in model.named_parameters():
+        assert (parameter.grad is None) == name.startswith(frozen), name
+
+
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_at_first_the_main_network_learns_as_a_masked_language_model_does(sharing: str):
+    """Loss and gradients are those of objective mlm, and nothing else is moved."""
+    model = model_of("electra", weight_sharing=sharing, mlm_steps_fraction=0.5)
+    alone = model_of("mlm")
+    own = model.state_dict()
+    if sharing == "gdes":  # both tables are one
+        for name in own:
+            if name.startswith("generator_embeddings."):
+                torch.nn.init.zeros_(own[name])
+    alone.load_state_dict({name: own[name] for name in alone.state_dict()})
+    masked = model.mask(random_batch(model))
+    out, expected = model(masked, "language"), alone(masked)
+    assert list(out.terms) == ["discriminator"]
+    torch.testing.assert_close(out.loss(), expected.loss(), rtol=1e-6, atol=0)
+    out.loss().backward()
+    expected.loss().backward()
+    gradients = {name: of.grad for name, of in alone.named_parameters()}
+    for name, parameter in model.named_parameters():
+        if name in gradients:
+            torch.testing.assert_close(parameter.grad, gradients[name], rtol=1e-4, atol=1e-5)
+        else:
+            assert parameter.grad is None, name
+    model.start_generator_from_language_model()
+    assert model.generator_head is not None
+    assert torch.equal(model.generator_head.bias, own["language_head.bias"])
+
+
+def test_the_discriminator_starts_as_the_generator_and_then_goes_its_own_way():
+    model = model_of("electra-two-stage")
+    model.start_discriminator_from_generator()
+    batch = random_batch(model)
+    of_main = model.main_states(batch.input_ids, batch.token_type_ids)
+    of_generator = model.generator_states(batch.input_ids, batch.token_type_ids)
+    assert torch.equal(of_main, of_generator)
+    before = of_generator.detach().clone()
+    with torch.no_grad():
+        for module in (model.embeddings, model.discriminator):
+            for parameter in module.parameters():
+                parameter.add_(1.0)
+    assert torch.equal(model.generator_states(batch.input_ids, batch.token_type_ids), before)

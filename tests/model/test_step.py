@@ -1,28 +1,35 @@
 """One update does what the whole batch at once would, however it is cut, and in the right numbers.
 
-The reference is autograd on the loss of the whole batch.
+The reference is autograd on the loss of the whole batch. In fp16 the loss is scaled as
+torch.amp.GradScaler would, gradients are those in fp32 but for rounding, and an update that is
+skipped changes nothing but the scale.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from functools import partial
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from model.batch import Batch, counts_of
-from model.devices.device import seed_dropout
-from model.devices.processes import ALONE, Ranks
+from model.batch import Batch
 from model.electra import ElectraPretrainer
-from model.optim import make_optimizer
+from model.optim import AdamW, LossScale, make_optimizer
 from model.plan import stage_at
-from tests.model import formulas
-from tests.model.conftest import OBJECTIVES, VOCAB_SIZE, random_batch, train_step
+from tests.model import conftest
+from tests.model.conftest import (
+    MODERN,
+    OBJECTIVES,
+    VOCAB_SIZE,
+    everything,
+    random_batch,
+    train_step,
+)
 
-model_of = partial(formulas.model_of, max_gradient_norm=1e9)  # nothing is clipped
+model_of = partial(conftest.model_of, max_gradient_norm=1e9)  # nothing is clipped
 STEP = 3  # of 12: the rate is not 0
 Gradients = dict[str, Tensor]
 
@@ -49,10 +56,9 @@ def assert_equal(found: Gradients, expected: Gradients, tolerance: float = 1e-6)
 def step_of(
     model: ElectraPretrainer,
     batches: Sequence[Batch],
-    number: int = STEP,
-    ranks: Ranks = ALONE,
+    number: int,
 ) -> Tensor:
-    return train_step(model, make_optimizer(model, model.config), batches, number, ranks)[1]
+    return train_step(model, make_optimizer(model, model.config), batches, number)[1]
 
 
 def cut(batch: Batch, sizes: Sequence[int]) -> list[Batch]:
@@ -61,7 +67,7 @@ def cut(batch: Batch, sizes: Sequence[int]) -> list[Batch]:
     return [batch.rows(slice(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
 
 
-# --- micro-batches and processes ------------------------------------------------------------------
+# --- micro-batches --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", [STEP, 9])  # electra-two-stage: one of each stage
@@ -80,52 +86,6 @@ def test_micro_batches_have_the_gradient_of_the_whole_batch(objective: str, numb
     for name, parameter in model.named_parameters():  # what has a gradient moves, nothing else
         moved = not torch.equal(parameter, weights[name])
         assert moved == (name in expected and bool(expected[name].any())), name
-
-
-@dataclass(frozen=True)
-class KnownTotal(Ranks):
-    """A process that has been told what all together count."""
-
-    total: Tensor | None = None
-
-    def sum(self, numbers: Tensor) -> Tensor:
-        assert self.total is not None
-        return self.total
-
-
-@pytest.mark.parametrize("objective", ["electra", "electra-15"])
-def test_the_mean_of_all_processes_gradients_is_the_whole_batch_s(objective: str):
-    """Which is what DDP makes of them."""
-    model = model_of(objective)
-    batch = random_batch(model, rows=6, length=24)
-    model(model.mask(batch)).loss().backward()
-    expected = gradients_of(model)
-    total = counts_of(model.mask(batch))
-    sums: Gradients = {}
-    for rank in range(3):
-        part = model_of(objective)
-        ranks = KnownTotal(rank, 3, total)
-        step_of(part, cut(batch.rows(slice(rank, None, 3)), [1, 1]), ranks=ranks)
-        for name, gradient in gradients_of(part).items():
-            sums[name] = sums.get(name, 0) + gradient / 3
-    assert_equal(sums, expected)
-
-
-# --- randomness -----------------------------------------------------------------------------------
-
-
-def test_dropout_depends_on_where_in_the_run_and_on_nothing_else():
-    places = [
-        (seed, step, rank) for seed in (0, 1) for step in (0, 1, 2**31, 10**6) for rank in (0, 1, 7)
-    ]
-    drawn = []
-    for place in places:
-        seed_dropout(*place)
-        drawn.append(tuple(torch.rand(4).tolist()))
-        torch.rand(100)
-    assert len(set(drawn)) == len(places)  # no two have the same
-    seed_dropout(*places[5])
-    assert tuple(torch.rand(4).tolist()) == drawn[5]
 
 
 # --- precision ------------------------------------------------------------------------------------
@@ -201,3 +161,97 @@ def test_a_batch_with_nothing_to_choose_has_a_finite_gradient():
     assert outputs[0].terms["generator"].mean(outputs[0].counts).item() == 0
     assert math.isfinite(norm.item())
     assert (outputs[0].samples.ids < VOCAB_SIZE).all()
+
+
+# --- fp16 -----------------------------------------------------------------------------------------
+
+CPU, FP16 = torch.device("cpu"), {"precision": "fp16"}
+KINDS: dict[str, dict[str, object]] = {
+    "paper": {"optimizer": "paper"},
+    "bias-corrected": {"optimizer": "bias-corrected", "clipping": "network"},
+    "gdes": {"weight_sharing": "gdes"},
+    "muon": MODERN | {"optimizer": "muon"},
+}
+SOUND = 64.0  # a scale at which no gradient of these random weights overflows
+
+
+def scaled(model: ElectraPretrainer, scale: float = SOUND) -> AdamW:
+    optimizer = make_optimizer(model, model.config)
+    if optimizer.loss_scale is not None:
+        optimizer.loss_scale.scale.fill_(scale)
+    return optimizer
+
+
+def step(model: ElectraPretrainer, optimizer: AdamW, number: int) -> Tensor:
+    batch = random_batch(model, rows=8, length=24, seed=1)  # of which no sample flips in fp16
+    return train_step(model, optimizer, [batch], number)[1]
+
+
+# --- the scale ------------------------------------------------------------------------------------
+
+
+def test_the_scale_is_torch_s_over_a_random_sequence():
+    """With runs of more than 2,000 sound steps, and some of one."""
+    ours, theirs = LossScale(CPU), torch.amp.GradScaler("cpu")
+    parameter = nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([parameter])
+    theirs.scale(torch.ones(1))  # it makes its state then
+    rng, scales = torch.Generator().manual_seed(0), set()
+    for draw in torch.rand(6_000, generator=rng).tolist():
+        gradient = math.inf if draw < 5e-4 else math.nan if draw < 1e-3 else 1.0
+        norm = ours.judge(torch.tensor(gradient))
+        parameter.grad = torch.tensor([gradient])
+        theirs.step(optimizer)
+        theirs.update()
+        assert norm.item() == (gradient if math.isfinite(gradient) else 0)
+        assert ours.scale.item() == theirs.get_scale()
+        assert ours.num_good.item() == theirs._growth_tracker.item()
+        scales.add(ours.scale.item())
+    assert len(scales) > 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_with_an_infinite_gradient_changes_nothing_but_the_scale(kind: str):
+    model = model_of("electra", **(KINDS[kind] | FP16))
+    optimizer = scaled(model)
+    for number in (1, 2):
+        assert 0 < step(model, optimizer, number).item() < math.inf
+    before = everything(model, optimizer)
+    # one number of a matrix
+    names = [name for name, _ in model.named_parameters() if name.endswith("query.weight")]
+    matrices = [model.get_parameter(name) for name in names]
+    first = torch.tensor([0])
+    hooks = [of.register_hook(lambda of: of.index_fill(0, first, math.inf)) for of in matrices]
+    assert step(model, optimizer, 3).item() == 0
+    after = everything(model, optimizer)
+    for name, of in after.items():
+        if not name.startswith("loss_scale/"):
+            assert torch.equal(of, before[name]), name
+    assert after["loss_scale/scale"] == SOUND / 2
+    assert before["loss_scale/num_good_steps"] == 2
+    assert after["loss_scale/num_good_steps"] == 0
+    for hook in hooks:
+        hook.remove()
+    assert step(model, optimizer, 4).item() > 0
+    later = everything(model, optimizer)
+    assert not any(torch.equal(later[name], after[name]) for name in names)
+
+
+# --- gradients ------------------------------------------------------------------------------------
+
+
+ARCHITECTURES = [{}, MODERN | {"optimizer": "muon"}]
+CASES = [(objective, options) for objective in OBJECTIVES for options in ARCHITECTURES]
+
+
+@pytest.mark.parametrize(("objective", "options"), CASES, ids=str)
+def test_gradients_are_those_in_fp32_but_for_rounding(objective: str, options: dict[str, object]):
+    found, norms = [], []
+    for precision in ("fp32", "fp16"):
+        model = model_of(objective, **(options | {"precision": precision}))
+        norms.append(step(model, scaled(model), 9).item())
+        found.append(gradients_of(model))
+    assert_equal(found[1], found[0], 0.02)
+    assert norms[1] == pytest.approx(norms[0], rel=0.01)
+    assert flat(found[1]).dtype == torch.float32
+    assert not torch.equal(flat(found[1]), flat(found[0]))  # so it is really on

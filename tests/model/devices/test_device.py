@@ -68,67 +68,74 @@ def test_auto_takes_a_tpu(monkeypatch):
     assert resolve_device("auto").type == "cuda"
 
 
-@pytest.mark.parametrize("name", ["xla", "auto"])
-def test_versions_that_do_not_fit_are_refused(monkeypatch, name: str):
-    """With auto too: the CPU would be taken on a machine with a TPU."""
-    installed(monkeypatch, torch="2.13.0+cpu", torch_xla="2.9.0")
-    with pytest.raises(
-        ValueError,
-        match=r"torch 2\.13\.0\+cpu and torch_xla 2\.9\.0 do not fit.*make tpu-env.*or set device",
-    ):
-        resolve_device(name)
+def unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A TPU that cannot be asked. torch_xla raises as `requests` does, and that an OSError."""
 
-
-def test_without_a_tpu_the_error_says_what_to_do(monkeypatch):
-    chips(monkeypatch, 0)
-    with pytest.raises(ValueError, match=r'no TPU found .*device = "auto", or PJRT_DEVICE=CPU'):
-        resolve_device("xla")
-
-
-def test_a_tpu_of_several_machines_is_refused_before_its_runtime_starts(monkeypatch):
-    """That would wait for the others."""
-    monkeypatch.setitem(sys.modules, "torch_xla", None)  # to go on would fail
-    for machines, bounds in ((2, None), (1, 2)):
-        chips(monkeypatch, 4, machines, bounds)
-        with pytest.raises(ValueError, match=r"this TPU has 2 machines, .* take a v4-8"):
-            resolve_device("xla")
-    for machines, bounds in ((1, None), (2, 1)):
-        chips(monkeypatch, 4, machines, bounds)
-        with pytest.raises(ImportError):
-            resolve_device("xla")
-
-
-def test_a_tpu_that_cannot_be_asked_what_it_is_is_an_error_that_says_so(monkeypatch):
-    """With auto too. torch_xla raises as `requests` does, and `requests` an OSError."""
-
-    def unreachable() -> int:
+    def ask() -> int:
         raise OSError("metadata.google.internal: no such host")
 
     internal = ModuleType("torch_xla._internal")
-    internal.tpu = SimpleNamespace(num_available_chips=unreachable)  # type: ignore[attr-defined]
+    internal.tpu = SimpleNamespace(num_available_chips=ask)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torch_xla", ModuleType("torch_xla"))
     monkeypatch.setitem(sys.modules, "torch_xla._internal", internal)
     installed(monkeypatch, torch="2.9.0", torch_xla="2.9.0")
-    for name in ("xla", "auto"):
-        with pytest.raises(ValueError, match=r"cannot learn what TPU .*no such host.*--net=host"):
-            resolve_device(name)
+
+
+def torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("LOCAL_RANK", "0")
+
+
+def not_fitting(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, torch="2.13.0+cpu", torch_xla="2.9.0")
+
+
+@pytest.mark.parametrize(
+    ("name", "machine", "words"),
+    [
+        # with auto too: the CPU would be taken on a machine with a TPU
+        *(
+            (name, machine, words)
+            for name in ("xla", "auto")
+            for machine, words in (
+                (
+                    not_fitting,
+                    r"torch 2\.13\.0\+cpu and torch_xla 2\.9\.0 do not fit.*make tpu-env.*or set",
+                ),
+                (unreachable, r"cannot learn what TPU .*no such host.*--net=host"),
+            )
+        ),
+        ("xla", torchrun, "start electrify without torchrun"),
+        (
+            "xla",
+            lambda patch: chips(patch, 0),
+            r'no TPU found .*device = "auto", or PJRT_DEVICE=CPU',
+        ),
+        # before the runtime starts, which would wait for the others
+        ("xla", lambda patch: chips(patch, 4, 2), "this TPU has 2 machines, .* take a v4-8"),
+        ("xla", lambda patch: chips(patch, 4, 1, 2), "this TPU has 2 machines, .* take a v4-8"),
+    ],
+)
+def test_what_xla_cannot_train_on_is_refused(monkeypatch, name, machine, words):
+    monkeypatch.setitem(sys.modules, "torch_xla", None)  # to go on would fail
+    machine(monkeypatch)
+    with pytest.raises(ValueError, match=words):
+        resolve_device(name)
     assert "PJRT_DEVICE" not in os.environ
 
 
-def test_torchrun_is_refused(monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "4")
-    monkeypatch.setenv("LOCAL_RANK", "0")
-    with pytest.raises(ValueError, match="start electrify without torchrun"):
+@pytest.mark.parametrize("machines", [(1, None), (2, 1)])
+def test_a_tpu_of_one_machine_is_taken(monkeypatch, machines):
+    """So the runtime is asked for, which is not there."""
+    monkeypatch.setitem(sys.modules, "torch_xla", None)
+    chips(monkeypatch, 4, *machines)
+    with pytest.raises(ImportError):
         resolve_device("xla")
 
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"precision": "fp16"},
-        {"optimizer": "muon"},
-        {"compile": "on"},
-    ],
+    [{"precision": "fp16"}, {"optimizer": "muon"}, {"compile": "on"}],
     ids=str,
 )
 def test_options_that_xla_does_not_have_are_refused(options: dict[str, object]):

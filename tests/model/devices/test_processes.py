@@ -50,8 +50,7 @@ CASES: dict[str, dict[str, object]] = {
 }
 
 
-def with_padding(folder: Path, **pretrain: object) -> RunConfig:
-    """Sequences end with sentences: each process has another number of tokens."""
+def short_config(folder: Path, **pretrain: object) -> RunConfig:
     return make_config(folder, **(SHORT | pretrain))
 
 
@@ -77,10 +76,10 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Launched:
     """Each case, and one that is stopped and continued."""
     folder = tmp_path_factory.mktemp("parallel")
     write_tiny_shards(folder / "shards")
-    configs = {name: with_padding(folder, **CASES[name]) for name in CASES}
+    configs = {name: short_config(folder, **CASES[name]) for name in CASES}
     runs = [(config, folder / "together" / name) for name, config in configs.items()]
     stopped, path = stopped_config(folder / "stopped"), folder / "task.pkl"
-    path.write_bytes(pickle.dumps({"runs": runs, "fails": False, "stopped": stopped}))
+    path.write_bytes(pickle.dumps({"runs": runs, "stopped": stopped}))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
         launch(ranks_program.work, 2, str(path))
@@ -99,11 +98,8 @@ def train_alone(config: RunConfig, folder: Path) -> Trained:
 @pytest.fixture(scope="module")
 def alone(launched: Launched) -> dict[str, Trained]:
     """The same runs, by this process."""
-    trained = {}
-    for name, config in launched.configs.items():
-        folder = launched.folder / "alone" / name
-        trained[name] = train_alone(config, folder)
-    return trained
+    folder = launched.folder / "alone"
+    return {name: train_alone(of, folder / name) for name, of in launched.configs.items()}
 
 
 # --- a run of several processes is the run of one -------------------------------------------------
@@ -141,10 +137,9 @@ def test_a_signal_to_one_stops_all_after_one_save_and_the_same_again_finishes(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fails", [False, True])
-def test_torchrun_starts_them_and_the_error_of_one_ends_all(tmp_path, fails):
+def test_torchrun_starts_them(tmp_path):
     write_tiny_shards(tmp_path / "shards")
-    task, path = {"runs": [(with_padding(tmp_path), tmp_path / "run")], "fails": fails}, "task.pkl"
+    task, path = {"runs": [(short_config(tmp_path), tmp_path / "run")]}, "task.pkl"
     tmp_path.joinpath(path).write_bytes(pickle.dumps(task))
     words = "-m torch.distributed.run --standalone --local-addr 127.0.0.1 --nproc-per-node 2"
     done = subprocess.run(
@@ -154,9 +149,8 @@ def test_torchrun_starts_them_and_the_error_of_one_ends_all(tmp_path, fails):
         text=True,
         timeout=300,
     )
-    assert done.returncode == fails, done.stderr
-    assert ("ValueError: a shard is gone" in done.stderr) == fails
-    assert len([*tmp_path.glob(f"{path}.*.json")]) == (0 if fails else 2)
+    assert done.returncode == 0, done.stderr
+    assert len([*tmp_path.glob(f"{path}.*.json")]) == 2
 
 
 # --- one process ----------------------------------------------------------------------------------
@@ -172,7 +166,7 @@ def test_parameters_without_gradients_are_those_announced(
 ):
     """DDP waits for ever for a gradient that does not come, unless it is told to look."""
     write_tiny_shards(tmp_path / "shards")
-    config = with_padding(tmp_path, **options)
+    config = short_config(tmp_path, **options)
     trainer = Trainer(config)
     trainer._prepare(tmp_path)
     batch = trainer.train_data.micro_batches(0)[0]
@@ -209,7 +203,7 @@ def test_each_process_of_a_machine_has_its_gpu(monkeypatch):
 def test_validation_counts_every_sequence_once(tmp_path, num_ranks: int):
     """Also what cannot be shared evenly; and no process runs more passes than another."""
     write_tiny_shards(tmp_path / "shards")
-    trainer = Trainer(with_padding(tmp_path, num_valid_batches=9, micro_batch_size=4))
+    trainer = Trainer(short_config(tmp_path, num_valid_batches=9, micro_batch_size=4))
     trainer._prepare(tmp_path)
     counted, passes = [], set()
     for rank in range(num_ranks):
@@ -260,10 +254,9 @@ if __name__ == "__main__":
 @pytest.mark.slow
 def test_a_signal_to_the_command_lets_every_process_save(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
-    path = {"PYTHONPATH": str(Path.cwd())}
     process = subprocess.Popen(
         [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "at")],
-        env=os.environ | path,
+        env=os.environ | {"PYTHONPATH": str(Path.cwd())},
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -307,7 +300,7 @@ def test_by_default_all_gpus_train_that_can_share_a_batch(
 ):
     monkeypatch.setattr("model.devices.processes.resolve_device", lambda name: torch.device("cuda"))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: num_gpus)
-    config = with_padding(tmp_path, **options).pretrain
+    config = short_config(tmp_path, **options).pretrain
     assert num_launched(config) == number
     monkeypatch.setenv("LOCAL_RANK", "0")  # torchrun started this one
     assert num_launched(config) == 1

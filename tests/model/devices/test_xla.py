@@ -41,37 +41,19 @@ pytestmark = [
 ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).parents[1].joinpath("xla_program.py")
 NUM_STEPS, SAVED, KILLED_AT = 50, 25, 9
-ONE_LAYER = {"num_hidden_layers": 1, "batch_size": 8, "warmup_steps": 2}
-PLAIN = (
-    NO_DROPOUT
-    | ONE_LAYER
-    | {
-        "learning_rate": 5e-4,  # at four times that a difference of rounding becomes one of samples
-        "num_steps": NUM_STEPS,
-        "log_every_steps": 5,
-        "valid_every_steps": 20,
-        "checkpoint_every_steps": SAVED,
-        "num_valid_batches": 3,
-    }
-)
-WITH_DROPOUT = ONE_LAYER | {
-    "num_steps": 12,
-    "log_every_steps": 3,
-    "valid_every_steps": 6,
-    "checkpoint_every_steps": 4,
-    "keep_checkpoints": 3,
-}
-SHORT = (
-    NO_DROPOUT
-    | ONE_LAYER
-    | {
-        "num_steps": 6,
-        "log_every_steps": 2,
-        "valid_every_steps": 3,
-        "checkpoint_every_steps": 6,
-        "num_valid_batches": 2,
-    }
-)
+
+
+def one_layer(num_steps: int, log: int, valid: int, save: int, **others: object) -> dict[str, Any]:
+    """Options of a run that logs, validates and saves every so many steps."""
+    every = {"log_every_steps": log, "valid_every_steps": valid, "checkpoint_every_steps": save}
+    form = {"num_hidden_layers": 1, "batch_size": 8, "warmup_steps": 2, "num_steps": num_steps}
+    return form | every | others
+
+
+# at four times the rate a difference of rounding becomes one of samples
+PLAIN = one_layer(NUM_STEPS, 5, 20, SAVED, learning_rate=5e-4, num_valid_batches=3) | NO_DROPOUT
+WITH_DROPOUT = one_layer(12, 3, 6, 4, keep_checkpoints=3)
+SHORT = one_layer(6, 2, 3, 6, num_valid_batches=2) | NO_DROPOUT
 # each has operators that no other one has
 CASES: dict[str, dict[str, object]] = {
     "adversarial": {"objective": "electra-adversarial", "attention": "document"},

@@ -58,8 +58,11 @@ def cleaned_run(folder: Path, pieces: Sequence[str] = PIECES, **options: object)
     return config
 
 
-def with_licence(config: RunConfig, licence: str) -> RunConfig:
-    return config.model_copy(update={"export": ExportConfig(licence=licence)})
+def exported(config: RunConfig) -> RunConfig:
+    """The same config, trained and exported."""
+    pretrain(config)
+    export(config)
+    return config
 
 
 def cards(config: RunConfig) -> dict[str, str]:
@@ -72,19 +75,16 @@ OBJECTIVES = {"uniform": "replaced token detection", "all-tokens-mlm": "predicti
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_cards_say_what_was_trained_on_what(tmp_path, objective):
-    words = OBJECTIVES[objective]
     options = {"generator": objective} if objective == "uniform" else {"objective": objective}
     config = cleaned_run(tmp_path / "run", **options)
-    config = with_licence(config, "cc-by-sa-4.0")
-    pretrain(config)
-    export(config)
-    texts = cards(config)
+    licensed = {"export": ExportConfig(licence="cc-by-sa-4.0")}
+    texts = cards(exported(config.model_copy(update=licensed)))
     folders = {"all-tokens-mlm": {"generator", "language_model"}}
     assert texts.keys() == {"discriminator"} | folders.get(objective, set())
     summary = read_manifest(tmp_path / "run" / "pretrain")["counts"]
     for kind, text in texts.items():
         assert f"# tiny {kind.replace('_', ' ')}" in text
-        assert f"| Objective | {words}" in text
+        assert f"| Objective | {OBJECTIVES[objective]}" in text
         assert f"{summary['flops_paper']:.2e} by the paper's convention" in text
         assert f"6 steps of 4 sequences, {summary['tokens']:,} tokens" in text
         assert "- Trained on sequences of at most 32 tokens. Positions 32 to 39 were" in text
@@ -124,19 +124,14 @@ def test_the_shipped_encoder_recommends_the_recipe_of_its_config():
 
 
 def test_a_run_with_the_shards_of_another_has_cards_without_the_text(tmp_path):
-    config = make_run(tmp_path / "run", PIECES, **SHORT)
-    pretrain(config)
-    export(config)
-    text = cards(config)["discriminator"]
+    text = cards(exported(make_run(tmp_path / "run", PIECES, **SHORT)))["discriminator"]
     assert "## Training text" not in text
     assert "near_duplicate" not in text
 
 
 def test_scores_come_into_the_cards_of_the_export_that_has_them(tmp_path):
     phases = [{"sequence_length": 20, "steps_fraction": 0.5, "batch_size": 8}]
-    config = cleaned_run(tmp_path / "run", curriculum=phases, mlm_steps_fraction=0.5)
-    pretrain(config)
-    export(config)
+    config = exported(cleaned_run(tmp_path / "run", curriculum=phases, mlm_steps_fraction=0.5))
     words = (
         "| 3 steps of 8 sequences of 20, then 3 steps of 4 sequences of 32 (the first 3 as a "
         "masked language model), 864 tokens |"
@@ -170,35 +165,27 @@ def test_scores_come_into_the_cards_of_the_export_that_has_them(tmp_path):
 
 
 def test_an_export_in_half_precision_is_the_other_rounded(tmp_path):
-    dtype = torch.bfloat16
-    config = cleaned_run(tmp_path / "run", weight_sharing="gdes")
-    pretrain(config)
-    export(config)
+    config = exported(cleaned_run(tmp_path / "run", weight_sharing="gdes"))
     kinds = {"discriminator": ElectraForPreTraining, "generator": ElectraForMaskedLM}
-    folder, name = tmp_path / "run" / "export", str(dtype).removeprefix("torch.")
+    folder = tmp_path / "run" / "export"
     before = {at: kinds[at].from_pretrained(folder / at).state_dict() for at in kinds}
     assert "| Weights | float32; " in cards(config)["generator"]
-    export(config.model_copy(update={"export": ExportConfig(dtype=name)}), overwrite=True)
+    export(config.model_copy(update={"export": ExportConfig(dtype="bfloat16")}), overwrite=True)
     for at, kind in kinds.items():
         after = kind.from_pretrained(folder / at).state_dict()
         assert after.keys() == before[at].keys()
         for weight, values in after.items():
-            assert values.dtype == dtype
-            assert torch.equal(values, before[at][weight].to(dtype))
+            assert values.dtype == torch.bfloat16
+            assert torch.equal(values, before[at][weight].to(torch.bfloat16))
     differences = read_manifest(folder)["counts"]["max_logit_difference"]
     assert all(1e-7 < difference < 1 for difference in differences.values())
-    assert f"| Weights | {name}; " in cards(config)["generator"]
+    assert "| Weights | bfloat16; " in cards(config)["generator"]
 
 
 def test_an_export_is_adapted_to_a_domain_with_more_pieces(tmp_path):
     """Two runs, the second from the first's export, with a longer vocabulary."""
-    first = cleaned_run(tmp_path / "first")
-    pretrain(first)
-    export(first)
-    source = tmp_path / "first" / "export"
-    second = cleaned_run(tmp_path / "second", DOMAIN, initial_model=str(source))
-    pretrain(second)
-    export(second)
+    source = Path(exported(cleaned_run(tmp_path / "first")).output_dir) / "export"
+    second = exported(cleaned_run(tmp_path / "second", DOMAIN, initial_model=str(source)))
     made = tmp_path / "second" / "export"
     assert ElectraForMaskedLM.from_pretrained(made / "generator").config.vocab_size == len(DOMAIN)
     tokenizer = AutoTokenizer.from_pretrained(made / "discriminator")
@@ -213,9 +200,7 @@ def test_an_export_is_adapted_to_a_domain_with_more_pieces(tmp_path):
 
 
 def test_the_recipe_of_the_config_stands_beside_the_encoder(tmp_path):
-    config = cleaned_run(tmp_path / "run")
-    pretrain(config)
-    export(config)
+    config = exported(cleaned_run(tmp_path / "run"))
     path = tmp_path / "run" / "export" / "discriminator" / "finetuning.json"
     assert json.loads(path.read_text()) == {}
     digest = input_digest(path.parent.parent, "export")

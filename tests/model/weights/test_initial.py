@@ -48,13 +48,16 @@ EXTENDED = [
 ]
 
 
+Weights = dict[str, torch.Tensor]
+
+
 @pytest.fixture(autouse=True)
 def quick_manifests(monkeypatch) -> None:
     """Without a process of git for each of the many run folders."""
     monkeypatch.setattr("electrify.stage.folder.git_commit", lambda: None)
 
 
-def model_tensors(model: ElectraPretrainer) -> dict[str, torch.Tensor]:
+def model_tensors(model: ElectraPretrainer) -> Weights:
     return {name: of.detach().clone() for name, of in model.named_parameters()}
 
 
@@ -76,14 +79,16 @@ def save_export(model: ElectraPretrainer, config: RunConfig, folder: Path) -> Pa
 
 
 def save_run(model: ElectraPretrainer, config: RunConfig) -> Path:
-    folder = Path(config.output_dir)
-    identity = run_identity(config)
-    optimizer = idle_optimizer(model)
-    save_checkpoint(folder / "pretrain", 4, model, optimizer, keep=1, identity=identity)
+    folder, optimizer = Path(config.output_dir), idle_optimizer(model)
+    save_checkpoint(folder / "pretrain", 4, model, optimizer, 1, identity=run_identity(config))
     return folder
 
 
-Weights = dict[str, torch.Tensor]
+def exported(folder: Path, **options: object) -> tuple[ElectraPretrainer, Path]:
+    """A model of a run in `folder`, and its export."""
+    config = make_run(folder / "run", **options)
+    model = make_model(config, 1)
+    return model, save_export(model, config, folder / "export")
 
 
 def weights_of(model: ElectraPretrainer) -> Weights:
@@ -154,8 +159,7 @@ def test_a_run_goes_on_from_a_checkpoint_or_an_export_without_loss(tmp_path, nam
 def test_a_generator_that_shared_less_is_said_to_lose_what_the_discriminator_replaces(
     tmp_path, caplog
 ):
-    config = make_run(tmp_path / "run", weight_sharing="none")
-    export = save_export(make_model(config, 1), config, tmp_path / "export")
+    _, export = exported(tmp_path, weight_sharing="none")
     start(tmp_path / "shared", export, embedding_size=16)
     assert "weights of its own, generator_embeddings (" in caplog.text
 
@@ -163,19 +167,13 @@ def test_a_generator_that_shared_less_is_said_to_lose_what_the_discriminator_rep
 @torch.no_grad()
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"global_attn_every_n_layers": 2, "local_attention": 4},
-        {"objective": "replace-mlm"},
-    ],
+    [{}, {"global_attn_every_n_layers": 2, "local_attention": 4}, {"objective": "replace-mlm"}],
     ids=str,
 )
 def test_an_export_of_a_modern_network_comes_back_as_the_same_functions(tmp_path, options):
     """Each network's embedding matrix, with its projection in it, is as wide as its hidden
     states."""
-    config = make_run(tmp_path / "run", **(MODERN | options))
-    earlier = make_model(config, 1)
-    export = save_export(earlier, config, tmp_path / "export")
+    earlier, export = exported(tmp_path, **(MODERN | options))
     with pytest.raises(ValueError, match=r"embedding_size = 32"):
         start(tmp_path / "refused", export, **(MODERN | options))
     later = MODERN | options | {"embedding_size": 32, "weight_sharing": "none"}
@@ -243,9 +241,7 @@ def test_a_modernbert_of_another_tokenizer_is_trained_on(tmp_path):
 def test_without_a_generator_only_what_is_shared_is_known(tmp_path, sharing, caplog):
     caplog.set_level(logging.INFO)
     options = {"weight_sharing": sharing}
-    config = make_run(tmp_path / "run", **options)
-    earlier = make_model(config, 1)
-    export = save_export(earlier, config, tmp_path / "export")
+    earlier, export = exported(tmp_path, **options)
     model, fresh = start(tmp_path / "later", export / "discriminator", **options)
     before, after = weights_of(earlier), weights_of(model)
     assert not lost(before, after, ("embeddings.", "discriminator.", "discriminator_head."))
@@ -285,10 +281,8 @@ def test_the_new_vocabulary_reads_as_the_old_one_did(tmp_path, caplog):
     types = torch.zeros(3, 16, dtype=torch.int64)
     everywhere = torch.arange(16).expand(3, -1)
     with torch.no_grad():
-        one, two = (
-            discriminate(earlier, old[choice], types),
-            discriminate(model, new[choice], types),
-        )
+        one = discriminate(earlier, old[choice], types)
+        two = discriminate(model, new[choice], types)
         torch.testing.assert_close(one, two, rtol=0, atol=1e-5)
         before = generate(earlier, old[choice], types, everywhere)[..., old]
         after = generate(model, new[choice], types, everywhere)[..., new]
@@ -336,7 +330,7 @@ def test_sizes_that_do_not_fit_are_named_with_what_to_set(tmp_path, export, opti
         start(tmp_path / "later", export, **options)
 
 
-def _write(folder: Path, kind: type, **options: object) -> Path:
+def written(folder: Path, kind: type, **options: object) -> Path:
     sizes = {
         "vocab_size": len(PIECES),
         "embedding_size": 16,
@@ -354,24 +348,23 @@ def _write(folder: Path, kind: type, **options: object) -> Path:
 @pytest.mark.parametrize(
     ("change", "options", "words"),
     [
-        (None, None, "there is no such folder"),
+        (shutil.rmtree, {}, "there is no such folder"),
         (None, {"hidden_act": "relu"}, "hidden_act"),
         (None, {"tie_word_embeddings": False}, "tied"),
+        (None, {"vocab_size": 10}, "has 16 pieces, but vocab_size = 10"),
         (lambda path: (path / "vocab.txt").unlink(), {}, "no vocabulary"),
         (lambda path: (path / "config.json").write_text('{"model_type": "gpt2"}'), {}, "gpt2"),
         (lambda path: (path / "config.json").unlink(), {}, "config.json"),
         (lambda path: (path / "model.safetensors").write_bytes(b"torn"), {}, "cannot be read"),
-        (None, {"vocab_size": 10}, "has 16 pieces, but vocab_size = 10"),
     ],
 )
 def test_what_cannot_be_gone_on_from_is_refused(tmp_path, change, options, words):
-    if options is not None:
-        kind = ElectraForMaskedLM if "tie_word_embeddings" in options else ElectraForPreTraining
-        _write(tmp_path / "given", kind, **options)
+    kind = ElectraForMaskedLM if "tie_word_embeddings" in options else ElectraForPreTraining
+    given = written(tmp_path / "given", kind, **options)
     if change:
-        change(tmp_path / "given")
+        change(given)
     with pytest.raises(ValueError, match=words):
-        start(tmp_path / "run", tmp_path / "given")
+        start(tmp_path / "run", given)
 
 
 def test_a_hub_name_is_fetched_from_the_hub(tmp_path, monkeypatch, earlier, export):
