@@ -289,12 +289,12 @@ def train_step(
     return update(batches, stage_at(model.config, step))
 
 
-def idle_optimizer(model: nn.Module) -> AdamW:
-    """One that never took a step."""
-    return AdamW([{"params": [*model.parameters()], "lr": 0.0}], (0.9, 0.999), 1e-6, True)
+def idle_optimizer(model: nn.Module, rate: float = 0.0) -> AdamW:
+    """One that took no step yet."""
+    return AdamW([{"params": [*model.parameters()], "lr": rate}], (0.9, 0.999), 1e-6, True)
 
 
-def everything(model: ElectraPretrainer, optimizer: AdamW) -> dict[str, torch.Tensor]:
+def everything(model: nn.Module, optimizer: AdamW) -> dict[str, torch.Tensor]:
     """Copies of all weights, and of what the optimiser holds."""
     moments = optimizer_tensors(model, optimizer)
     return {k: of.detach().clone() for k, of in (*model.named_parameters(), *moments.items())}

@@ -29,8 +29,7 @@ from model.checkpoint import (
     save_checkpoint,
     upload_checkpoint,
 )
-from model.electra import ElectraPretrainer
-from model.optim import make_optimizer, set_learning_rate
+from model.optim import AdamW
 from model.pretrain import Trainer
 from tests.model.conftest import (
     everything,
@@ -41,41 +40,47 @@ from tests.model.conftest import (
 )
 from tests.model.trained import Trained
 
-STEPS = (4, 8)
+IDENTITY = {"objective": "electra", "options": {"seed": 7}}
+
+
+def trained(step: int, model: nn.Module | None = None) -> tuple[nn.Module, AdamW]:
+    """A model and its optimiser after so many updates, always the same."""
+    model = model or nn.Linear(5, 3)
+    for parameter in model.parameters():
+        nn.init.ones_(parameter)
+    optimizer = idle_optimizer(model, 1e-2)
+    for _ in range(step):
+        for parameter in model.parameters():
+            parameter.grad = parameter.detach() - 0.1
+        optimizer.step()
+    return model, optimizer
+
+
+def save(folder: Path, url: str | None, *steps: int, keep: int = 2) -> None:
+    """Checkpoints here and, with a url, there; the metrics of the last."""
+    folder.mkdir(exist_ok=True)
+    for step in steps:
+        (folder / "metrics.jsonl").write_text(f'{{"step": {step}}}\n')
+        path = save_checkpoint(folder, step, *trained(step), keep, identity=IDENTITY)
+        if url is not None:
+            upload_checkpoint(path, url, keep)
+
+
+def resumed(folder: Path, url: str | None) -> int:
+    """The step that a run in `folder` goes on from, with the weights and moments of that step."""
+    folder.mkdir(exist_ok=True)
+    if url is not None:
+        fetch_checkpoint(folder, url, IDENTITY)
+    model, optimizer = trained(1)
+    step = load_latest(folder, model, optimizer, identity=IDENTITY)
+    found, expected = everything(model, optimizer), everything(*trained(step or 1))
+    assert found.keys() == expected.keys()
+    assert [name for name in found if not torch.equal(found[name], expected[name])] == []
+    return step
 
 
 def changed(config: RunConfig, **options: object) -> RunConfig:
     return make_config(Path(config.output_dir), **options)
-
-
-def make(config: RunConfig, data, seed: int):
-    torch.manual_seed(seed)
-    model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special)
-    return model, make_optimizer(model, config.pretrain)
-
-
-def update(model, optimizer) -> None:
-    """An update with gradients that depend on every weight."""
-    model.zero_grad()
-    sum((p - 0.1).pow(2).sum() for p in model.parameters()).backward()
-    set_learning_rate(optimizer, 1e-2)
-    optimizer.step()
-
-
-def assert_equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
-    assert one.keys() == other.keys()
-    assert [name for name in one if not torch.equal(one[name], other[name])] == []
-
-
-@pytest.fixture
-def saved(config, data, tmp_path: Path):
-    """A model, its optimisers, and a folder with their checkpoints of both `STEPS`."""
-    model, optimizer = make(config, data, 1)
-    folder = tmp_path / "run"
-    for step in STEPS:
-        update(model, optimizer)
-        save_checkpoint(folder, step, model, optimizer, keep=2)
-    return model, optimizer, folder
 
 
 def _flip(path: Path) -> None:
@@ -94,18 +99,15 @@ def _flip(path: Path) -> None:
         lambda folder: (folder / "state.json").unlink(),
     ],
 )
-def test_a_damaged_one_falls_back_to_the_one_before(config, data, saved, damage, caplog):
-    model, optimizer, folder = saved
-    damage(folder / "checkpoint-8")
-    again, other = make(config, data, 2)
-    assert load_latest(folder, again, other) == 4
+def test_a_damaged_one_falls_back_to_the_one_before(tmp_path, damage, caplog):
+    save(tmp_path, None, 4, 8)
+    damage(tmp_path / "checkpoint-8")
+    assert resumed(tmp_path, None) == 4
     assert "checkpoint-8 is damaged" in caplog.text
-    update(again, other)
-    assert_equal(everything(model, optimizer), everything(again, other))
 
 
-def test_a_full_disk_ends_with_what_to_do(saved, monkeypatch):
-    model, optimizer, folder = saved
+def test_a_full_disk_ends_with_what_to_do(tmp_path, monkeypatch):
+    save(tmp_path, None, 4, 8)
 
     def write(tensors, path):
         Path(path).write_bytes(b"half")
@@ -114,31 +116,32 @@ def test_a_full_disk_ends_with_what_to_do(saved, monkeypatch):
     monkeypatch.setattr(checkpoint_module, "save_file", write)
     words = r"checkpoint-12 cannot be written \(I/O error: No space left .*: make room there"
     with pytest.raises(ValueError, match=words):
-        save_checkpoint(folder, 12, model, optimizer, keep=2)
-    assert sorted(p.name for p in folder.iterdir()) == ["checkpoint-4", "checkpoint-8"]
+        save_checkpoint(tmp_path, 12, *trained(12), keep=2)
+    assert {p.name for p in tmp_path.glob("checkpoint-*")} == {"checkpoint-4", "checkpoint-8"}
 
 
-def test_the_newest_are_kept_and_those_after_this_one_go(saved):
+def test_the_newest_are_kept_and_those_after_this_one_go(tmp_path):
     """Those after it were damaged: kept, they would push out the sound ones."""
-    model, optimizer, folder = saved
-    for step in (9, 10, 7):
-        save_checkpoint(folder, step, model, optimizer, keep=2)
-    assert [path.name for path in checkpoints(folder)] == ["checkpoint-7"]
-    for step in (20, 100):
-        save_checkpoint(folder, step, model, optimizer, keep=2)
-    assert [path.name for path in checkpoints(folder)] == ["checkpoint-20", "checkpoint-100"]
+    for steps, kept in (((4, 8, 9, 10, 7), [7]), ((20, 100), [20, 100])):
+        save(tmp_path, None, *steps)
+        assert [path.name for path in checkpoints(tmp_path)] == [f"checkpoint-{n}" for n in kept]
 
 
-def test_a_model_of_another_form_is_refused_and_stays_as_it_is(config, data, saved):
-    wider = changed(config, intermediate_size=96)
-    model, optimizer = make(wider, data, 2)
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (nn.Linear(5, 4), r"\(3,\) there and \(4,\) here"),
+        (nn.Linear(5, 3, bias=False), "bias has .* and None here"),
+    ],
+    ids=str,
+)
+def test_a_model_of_another_form_is_refused_and_stays_as_it_is(tmp_path, other, words):
+    save(tmp_path, None, 8)
+    model, optimizer = trained(1, other)
     before = everything(model, optimizer)
-    with pytest.raises(ValueError, match=r"checkpoint-8 does not fit.*\(64,\) there and \(96,\)"):
-        load_latest(saved[2], model, optimizer)
-    mlm = changed(config, objective="mlm")
-    with pytest.raises(ValueError, match=r"discriminator_head.* and None here"):
-        load_latest(saved[2], *make(mlm, data, 2))
-    assert_equal(before, everything(model, optimizer))
+    with pytest.raises(ValueError, match=f"checkpoint-8 does not fit.*{words}"):
+        load_latest(tmp_path, model, optimizer)
+    torch.testing.assert_close(everything(model, optimizer), before, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(
@@ -150,8 +153,8 @@ def test_a_model_of_another_form_is_refused_and_stays_as_it_is(config, data, sav
         ("options", {"seed": 8}, "its option .* is .*, this run's is None"),
     ],
 )
-def test_a_checkpoint_of_another_run_is_refused(config, data, tmp_path, part, value, words):
-    model, optimizer = make(config, data, 1)
+def test_a_checkpoint_of_another_run_is_refused(config, tmp_path, part, value, words):
+    model, optimizer = trained(1)
     identity = run_identity(config)
     save_checkpoint(tmp_path / "run", 4, model, optimizer, keep=1, identity=identity)
     assert load_latest(tmp_path / "run", model, optimizer, identity=identity) == 4
@@ -184,8 +187,7 @@ def test_a_run_is_what_decides_its_result(config):
     ],
 )
 def test_a_state_of_another_form_is_damaged(tmp_path, text):
-    model = nn.Linear(3, 2)
-    optimizer = idle_optimizer(model)
+    model, optimizer = trained(7)
     save_checkpoint(tmp_path, 7, model, optimizer, keep=1)
     path = tmp_path / "checkpoint-7" / "state.json"
     change = json.loads(text)
@@ -199,8 +201,6 @@ def test_a_state_of_another_form_is_damaged(tmp_path, text):
 
 # --- copies at an address -------------------------------------------------------------------------
 
-IDENTITY = {"objective": "electra", "options": {"seed": 7}}
-
 
 @pytest.fixture
 def url() -> str:
@@ -210,32 +210,6 @@ def url() -> str:
 
 def whole_steps(url: str) -> list[int]:
     return [step for step, is_whole in mirrored_steps(Folder(url)).items() if is_whole]
-
-
-def model_of(step: int) -> nn.Module:
-    model = nn.Linear(5, 3)
-    nn.init.constant_(model.weight, step)
-    return model
-
-
-def save(folder: Path, url: str, *steps: int, keep: int = 2) -> None:
-    """Checkpoints here and there, and the metrics of the last."""
-    folder.mkdir(exist_ok=True)
-    for step in steps:
-        (folder / "metrics.jsonl").write_text(f'{{"step": {step}}}\n')
-        model = model_of(step)
-        path = save_checkpoint(folder, step, model, idle_optimizer(model), keep, identity=IDENTITY)
-        upload_checkpoint(path, url, keep)
-
-
-def resumed(folder: Path, url: str) -> int:
-    """The step that a run in `folder` goes on from; its weights are of that step."""
-    folder.mkdir(exist_ok=True)
-    fetch_checkpoint(folder, url, IDENTITY)
-    model = nn.Linear(5, 3)
-    step = load_latest(folder, model, idle_optimizer(model), identity=IDENTITY)
-    assert step == 0 or torch.equal(model.weight, model_of(step).weight)
-    return step
 
 
 def test_a_fresh_machine_goes_on_from_the_newest(tmp_path, url):
@@ -252,8 +226,7 @@ def test_a_fresh_machine_goes_on_from_the_newest(tmp_path, url):
 
 def test_the_machine_that_is_ahead_keeps_its_own(tmp_path, url):
     save(tmp_path / "here", url, 4, 8)
-    model = model_of(12)
-    save_checkpoint(tmp_path / "here", 12, model, idle_optimizer(model), 2, identity=IDENTITY)
+    save_checkpoint(tmp_path / "here", 12, *trained(12), 2, identity=IDENTITY)
     (tmp_path / "here" / "metrics.jsonl").write_text("mine")
     assert resumed(tmp_path / "here", url) == 12
     assert (tmp_path / "here" / "metrics.jsonl").read_text() == "mine"
