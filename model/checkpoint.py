@@ -111,11 +111,7 @@ def save_checkpoint(
 
 
 def load_latest(
-    folder: Path,
-    model: nn.Module,
-    optimizer: AdamW,
-    *,
-    identity: Mapping[str, Any] | None = None,
+    folder: Path, model: nn.Module, optimizer: AdamW, *, identity: Mapping[str, Any] | None = None
 ) -> int:
     """Restore the newest sound checkpoint; the number of finished steps, 0 if there is none.
 

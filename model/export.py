@@ -24,12 +24,7 @@ from model.checkpoint import DAMAGES, load_model, newest, read_state, trained_op
 from model.data import SequenceData, open_shards, special_tokens
 from model.electra import ElectraPretrainer
 from model.weights.card import as_made, trained_length, write_cards
-from model.weights.names import (
-    Network,
-    exported_networks,
-    to_transformers,
-    transformers_class,
-)
+from model.weights.names import Network, exported_networks, to_transformers, transformers_class
 
 
 def export_checkpoint(checkpoint: Path, folder: Path) -> None:

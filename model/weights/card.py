@@ -27,13 +27,7 @@ from electrify.system.bundled import bundled_name, with_bundled
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 from model.plan import phases_of
-from model.weights.names import (
-    DETECTOR,
-    PREDICTOR,
-    Network,
-    exported_networks,
-    transformers_class,
-)
+from model.weights.names import DETECTOR, PREDICTOR, Network, exported_networks, transformers_class
 
 Json = Mapping[str, Any]
 Sections = Mapping[str, Sequence[str]]  # lines of Markdown by title

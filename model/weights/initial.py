@@ -28,13 +28,7 @@ from transformers.utils import logging as transformers_logging
 from electrify.config.load import toml_value
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
-from electrify.stage.plan import (
-    NETWORKS,
-    check_initial,
-    initial_checkpoint,
-    output_dir,
-    run_folder,
-)
+from electrify.stage.plan import NETWORKS, check_initial, initial_checkpoint, output_dir, run_folder
 from electrify.storage.files import read_json
 from electrify.storage.hub import hub_failure, try_hub
 from electrify.system.outcome import UserError

@@ -23,11 +23,7 @@ from model.pretrain import Trainer, pretrain
 from tests.cuda.conftest import MUON, NETWORKS, NUM_STEPS, Run
 from tests.cuda.nullgpu.card import is_null_gpu
 from tests.cuda.nullgpu.emulate import EmulatedGraph, Emulator
-from tests.model.conftest import (
-    NO_DROPOUT,
-    make_run,
-    random_model,
-)
+from tests.model.conftest import NO_DROPOUT, make_run, random_model
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device"),

@@ -227,10 +227,7 @@ def noise_of(kind: str) -> torch.Tensor:
 
 
 def batch_from(
-    config: PretrainConfig,
-    ids: torch.Tensor,
-    types: torch.Tensor | None = None,
-    seed: int = 1,
+    config: PretrainConfig, ids: torch.Tensor, types: torch.Tensor | None = None, seed: int = 1
 ) -> Batch:
     """A batch of these ids (B, L), with the draws of a seed; by default of one segment each."""
     noise = Noise.draw(seed, *ids.shape, config.num_masked(ids.shape[1]))
@@ -277,11 +274,7 @@ def discriminate(
 
 
 def train_step(
-    model: ElectraPretrainer,
-    optimizer: AdamW,
-    batches: Sequence[Batch],
-    step: int,
-    seed: int = 0,
+    model: ElectraPretrainer, optimizer: AdamW, batches: Sequence[Batch], step: int, seed: int = 0
 ) -> Result:
     """An update as it is written: nothing is compiled or recorded."""
     update = Update(model, optimizer, model.config, MetricsWindow(["ko"]), seed)

@@ -31,13 +31,7 @@ from model.checkpoint import (
 )
 from model.optim import AdamW
 from model.pretrain import Trainer
-from tests.model.conftest import (
-    everything,
-    idle_optimizer,
-    make_config,
-    make_run,
-    with_pretrain,
-)
+from tests.model.conftest import everything, idle_optimizer, make_config, make_run, with_pretrain
 from tests.model.trained import Trained
 
 IDENTITY = {"objective": "electra", "options": {"seed": 7}}

@@ -10,14 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from electrify.config.pretrain import PretrainConfig
 from model.batch import SpecialTokens
-from model.flops import (
-    Cost,
-    estimate,
-    flops_per_token,
-    parameter_counts,
-    peak_flops,
-    run_flops,
-)
+from model.flops import Cost, estimate, flops_per_token, parameter_counts, peak_flops, run_flops
 from model.objectives import make_pretrainer
 from model.optim import make_optimizer
 from model.plan import phase_at, phases_of, stage_at

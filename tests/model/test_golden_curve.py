@@ -18,12 +18,7 @@ import torch
 from model.data import StepData
 from model.objectives import make_pretrainer
 from model.optim import make_optimizer
-from tests.model.conftest import (
-    NO_DROPOUT,
-    make_config,
-    train_step,
-    write_tiny_shards,
-)
+from tests.model.conftest import NO_DROPOUT, make_config, train_step, write_tiny_shards
 from vocab.shards.files import TokenShards
 
 CURVE = Path(__file__).parents[1] / "fixtures" / "golden_curve.json"

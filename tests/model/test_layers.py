@@ -72,9 +72,7 @@ def test_layers_in_bf16_are_those_in_fp32_but_for_rounding():
 
 
 @pytest.mark.parametrize("embedding_size", [16, 32])
-def test_in_bf16_the_residual_stream_is_fp32_whatever_the_embedding_size(
-    embedding_size: int,
-):
+def test_in_bf16_the_residual_stream_is_fp32_whatever_the_embedding_size(embedding_size: int):
     """What each LayerNorm reads is the stream with a sublayer's output added."""
     encoder = Encoder(shape_of(embedding_size=embedding_size))
     read: list[torch.dtype] = []

@@ -10,11 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 from torch import Tensor
 
-from model.masking import (
-    choose_positions,
-    mask_tokens,
-    sample_tokens,
-)
+from model.masking import choose_positions, mask_tokens, sample_tokens
 from tests.model.conftest import (
     MODERN,
     SPECIAL,
@@ -191,9 +187,7 @@ def packed_documents() -> tuple[Tensor, Tensor, Tensor]:
 
 @torch.no_grad()
 @pytest.mark.parametrize(
-    "options",
-    [{}, MODERN | {"global_attn_every_n_layers": 2, "local_attention": 4}],
-    ids=str,
+    "options", [{}, MODERN | {"global_attn_every_n_layers": 2, "local_attention": 4}], ids=str
 )
 def test_packed_documents_are_computed_as_separate_sequences(options: dict[str, object]):
     model = random_model(attention="document", **options)

@@ -10,9 +10,7 @@ from model.electra import ElectraPretrainer
 from model.optim import AdamW, Muon, clip, make_optimizer, set_learning_rate
 from tests.model.conftest import VARIANTS, noise_of, random_model
 
-KINDS = VARIANTS | {
-    "bias-corrected": {"optimizer": "bias-corrected"},
-}
+KINDS = VARIANTS | {"bias-corrected": {"optimizer": "bias-corrected"}}
 
 
 def pretrainer(name: str, **options: object) -> tuple[ElectraPretrainer, PretrainConfig]:

@@ -53,11 +53,7 @@ def assert_equal(found: Gradients, expected: Gradients, tolerance: float = 1e-6)
     assert difference < tolerance
 
 
-def step_of(
-    model: ElectraPretrainer,
-    batches: Sequence[Batch],
-    number: int,
-) -> Tensor:
+def step_of(model: ElectraPretrainer, batches: Sequence[Batch], number: int) -> Tensor:
     return train_step(model, make_optimizer(model, model.config), batches, number)[1]
 
 

@@ -134,9 +134,7 @@ def test_a_tpu_of_one_machine_is_taken(monkeypatch, machines):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"precision": "fp16"}, {"optimizer": "muon"}, {"compile": "on"}],
-    ids=str,
+    "options", [{"precision": "fp16"}, {"optimizer": "muon"}, {"compile": "on"}], ids=str
 )
 def test_options_that_xla_does_not_have_are_refused(options: dict[str, object]):
     check_options(tiny())

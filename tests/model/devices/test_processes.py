@@ -24,13 +24,7 @@ from model.devices.device import resolve_device
 from model.devices.processes import Ranks, bare, launch, num_launched, wrap
 from model.pretrain import Trainer, pretrain
 from tests.model import ranks_program
-from tests.model.conftest import (
-    NO_DROPOUT,
-    VARIANTS,
-    make_config,
-    make_run,
-    write_tiny_shards,
-)
+from tests.model.conftest import NO_DROPOUT, VARIANTS, make_config, make_run, write_tiny_shards
 from tests.model.trained import Trained
 
 CPU = torch.device("cpu")

@@ -22,13 +22,7 @@ from electrify.config.run import RunConfig
 from model.checkpoint import checkpoints
 from model.flops import flops_per_token
 from model.pretrain import Trainer
-from tests.model.conftest import (
-    NO_DROPOUT,
-    VARIANTS,
-    VOCAB_SIZE,
-    make_config,
-    write_tiny_shards,
-)
+from tests.model.conftest import NO_DROPOUT, VARIANTS, VOCAB_SIZE, make_config, write_tiny_shards
 from tests.model.trained import Trained
 from tests.model.xla_program import Run, Task
 
