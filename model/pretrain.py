@@ -338,20 +338,16 @@ class Trainer:
     def _divergence(self, norm: float, step: int) -> str:
         """What to say of a run that stops before a state with nan or inf is saved. The same command
         would come to the same end."""
-        config = self.config
-        what = ": the weights are, or are about to be, no numbers, and nothing of it is saved"
-        if config.precision == "fp16":
-            what = (
-                f" at a loss scale below {LEAST_SCALE:g}, and its update is skipped like those "
-                "before"
-            )
-        precision = f", or take precision = 'fp32' (now {config.precision!r})"
-        start = "".join(f" or from {path}" for path in checkpoints(self.folder)[-1:])
+        config, taken = self.config, self.config.precision
+        scale = f" at a loss scale below {LEAST_SCALE:g}" if taken == "fp16" else ""
+        precision = "" if taken == "fp32" else f", or take precision = 'fp32' (now {taken!r})"
+        last = checkpoints(self.folder)[-1:]
+        start = "".join(f", or from {path} as pretrain.initial_model" for path in last)
         return (
-            f"the gradient norm became {norm} by step {step:,}{what}. Lower pretrain.learning_rate "
-            f"(now {config.learning_rate:g}) or lengthen warmup_steps (now {config.warmup_steps:,})"
-            f"{precision * (config.precision != 'fp32')}, and train in another output_dir from the "
-            f"start{start and start + ' (pretrain.initial_model)'}"
+            f"the gradient norm became {norm} by step {step:,}{scale}: nothing of it is saved. "
+            f"Lower pretrain.learning_rate (now {config.learning_rate:g}) or lengthen warmup_steps "
+            f"(now {config.warmup_steps:,}){precision}, and train in another output_dir from the "
+            f"start{start}"
         )
 
     @torch.no_grad()
