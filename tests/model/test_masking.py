@@ -84,6 +84,32 @@ def test_only_what_is_maskable_is_chosen_even_if_that_is_nothing():
     assert sorted(chosen_of(positions, weights)[0]) == [3, 6]
 
 
+@pytest.mark.parametrize("attention", ["sequence", "document"])
+def test_only_real_text_is_chosen_and_only_the_chosen_masked(attention: str):
+    model = random_model(attention=attention, mask_fraction=0.3)
+    batch = random_batch(model, rows=200)
+    masked = model.mask(batch)
+    ids = batch.input_ids
+    chosen = masked.weights > 0
+    assert ((ids == SPECIAL["[UNK]"]) | (ids > MASK)).gather(1, masked.positions)[chosen].all()
+    assert torch.equal(masked.originals, ids.gather(1, masked.positions))
+    may_change = torch.zeros_like(ids).scatter_add(1, masked.positions, chosen.long()) > 0
+    changed = masked.masked_ids != ids
+    assert (masked.masked_ids[changed] == MASK).all()
+    assert not (changed & ~may_change).any()
+    share = changed.sum() / may_change.sum()
+    assert 0.8 < share < 0.95
+
+
+@pytest.mark.parametrize(("length", "number"), [(20, 3), (40, 6), (512, 77)])
+def test_masking_takes_its_fraction_of_each_sequence(length: int, number: int):
+    model = random_model(mask_fraction=0.15)
+    batch = random_batch(model, rows=3, length=length).filled_up(4, SPECIAL["[PAD]"])
+    masked = model.mask(batch)
+    assert masked.weights.sum(dim=1).tolist() == [number] * 3 + [0]
+    assert masked.tokens.sum(dim=1).tolist() == [length] * 3 + [0]
+
+
 # --- corruption ----------------------------------------------------------------------------------
 
 
