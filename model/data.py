@@ -91,10 +91,7 @@ class StepData:
 
     def num_epochs(self) -> float:
         """Passes of the whole run over the text, at each phase's own number of sequences."""
-        return sum(
-            phase.batch_size * phase.num_steps / self._data[phase.first_step].num_sequences
-            for phase in self.phases
-        )
+        return sum(one.num_sequences / one.reader.num_sequences for one in self.readers)
 
     def micro_batches(self, step: int) -> list[Batch]:
         """This rank's forward passes of the step that follows `step` finished ones, on the CPU.

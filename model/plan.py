@@ -262,9 +262,6 @@ class PhaseReader(NamedTuple):
         positions = self.num_sequences * self.phase.sequence_length
         return {language: fraction * positions for language, fraction in pairs}
 
-    def passes(self) -> dict[str, float]:
-        return self.reader.passes(self.num_sequences)
-
 
 def phase_readers(config: RunConfig, shards: "TokenShards") -> list[PhaseReader]:
     """Of the train split, in the order of the phases; `UserError` for a language that is not
@@ -282,8 +279,8 @@ def phase_readers(config: RunConfig, shards: "TokenShards") -> list[PhaseReader]
 
 def passes_of(readers: Sequence[PhaseReader]) -> dict[str, float]:
     """How often a run reads each language's text."""
-    languages = readers[0].reader.languages
-    return {language: sum(one.passes()[language] for one in readers) for language in languages}
+    passes = [one.reader.passes(one.num_sequences) for one in readers]
+    return {language: sum(of[language] for of in passes) for language in passes[0]}
 
 
 def mixture_table(readers: Sequence[PhaseReader]) -> Iterator[str]:
