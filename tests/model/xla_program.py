@@ -9,7 +9,6 @@ import pickle
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,13 +27,6 @@ class Run:
     folder: Path
     goes_on_from: Path | None = None  # a checkpoint
     killed_at: int | None = None  # before this step, with the whole process
-
-
-@dataclass(frozen=True)
-class Task:
-    """What a process is to do."""
-
-    runs: Sequence[Run] = ()
 
 
 def compilations() -> int:
@@ -98,11 +90,11 @@ def train(run: Run) -> dict[str, object]:
 
 
 def main() -> None:
-    task: Task = pickle.loads(Path(sys.argv[1]).read_bytes())
+    runs: list[Run] = pickle.loads(Path(sys.argv[1]).read_bytes())
     device = resolve_device("xla")  # before the first backward pass, of any device: torch counts
     found: dict[str, object] = {"device": describe(device), "devices": num_devices(device)}
     path = Path(f"{sys.argv[1]}.json")
-    path.write_text(json.dumps(found | {"runs": [train(run) for run in task.runs]}))
+    path.write_text(json.dumps(found | {"runs": [train(run) for run in runs]}))
 
 
 if __name__ == "__main__":

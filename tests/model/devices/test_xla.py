@@ -24,7 +24,7 @@ from model.flops import flops_per_token
 from model.pretrain import Trainer
 from tests.model.conftest import NO_DROPOUT, VARIANTS, VOCAB_SIZE, make_config, write_tiny_shards
 from tests.model.trained import Trained
-from tests.model.xla_program import Run, Task
+from tests.model.xla_program import Run
 
 pytestmark = [
     pytest.mark.xla,
@@ -62,12 +62,12 @@ PADDED = SHORT | {"micro_batch_size": 4, "num_valid_batches": 30, "batch_size": 
 
 
 def launch(
-    task: Task, folder: Path, devices: int = 1, flags: str = ""
+    runs: list[Run], folder: Path, devices: int = 1, flags: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """PROGRAM with so many devices; what it found is in `task.pkl.json`."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "task.pkl"
-    path.write_bytes(pickle.dumps(task))
+    path.write_bytes(pickle.dumps(runs))
     environment = os.environ | {
         "PYTHONPATH": str(ROOT),
         "PJRT_DEVICE": "CPU",
@@ -83,8 +83,8 @@ def launch(
     )
 
 
-def found_by(task: Task, folder: Path, devices: int = 1, flags: str = "") -> Any:
-    done = launch(task, folder, devices, flags)
+def found_by(runs: list[Run], folder: Path, devices: int = 1, flags: str = "") -> Any:
+    done = launch(runs, folder, devices, flags)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads((folder / "task.pkl.json").read_text())
 
@@ -125,7 +125,7 @@ def one_device(folder: Path, on_cpu: dict[str, Trained]) -> dict[str, Any]:
         "from cpu": Run(on("xla", folder, **PLAIN), folder / "one" / "from cpu", from_cpu),
         "dropout": Run(on("xla", folder, **WITH_DROPOUT), folder / "one" / "dropout"),
     }
-    return dict(zip(runs, found_by(Task([*runs.values()]), folder / "one")["runs"], strict=True))
+    return dict(zip(runs, found_by([*runs.values()], folder / "one")["runs"], strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def cases(folder: Path) -> dict[str, Any]:
         name: Run(on("xla", folder, **(SHORT | options)), folder / "cases" / name)
         for name, options in CASES.items()
     }
-    found = found_by(Task([*runs.values()]), folder / "cases", 2, dumped_to(folder / "hlo"))
+    found = found_by([*runs.values()], folder / "cases", 2, dumped_to(folder / "hlo"))
     return dict(zip(runs, found["runs"], strict=True))
 
 
@@ -157,7 +157,7 @@ def four_devices(folder: Path, one_device: dict[str, Any]) -> Any:
         Run(on("xla", folder, **PLAIN), folder / "four" / "plain"),
         Run(padded, folder / "four" / "padded"),
     ]
-    return found_by(Task(runs), folder / "four", devices=4)
+    return found_by(runs, folder / "four", devices=4)
 
 
 # --- a run on XLA is the run on the CPU -----------------------------------------------------------
@@ -244,7 +244,7 @@ def test_four_devices_train_as_one(folder, four_devices, one_device):
 def test_each_of_four_devices_does_a_quarter_of_the_work(folder, tmp_path):
     """Equal results alone would not show it: each could compute them all."""
     config = on("xla", folder, **(SHORT | {"num_steps": 2}))
-    found_by(Task([Run(config, tmp_path / "run")]), tmp_path, 4, dumped_to(tmp_path / "hlo"))
+    found_by([Run(config, tmp_path / "run")], tmp_path, 4, dumped_to(tmp_path / "hlo"))
     tokens = config.pretrain.batch_size * config.pretrain.sequence_length
     whole = flops_per_token(config.pretrain, VOCAB_SIZE, 32, "joint").matmul * tokens
     step = max(map(flops_of_products, programs(tmp_path / "hlo")))
@@ -273,9 +273,9 @@ def test_killed_and_continued_ends_bit_identical(folder, one_device):
     """Dropout included, in processes of their own."""
     config = on("xla", folder, **WITH_DROPOUT)
     target = folder / "killed"
-    done = launch(Task([Run(config, target, killed_at=KILLED_AT)]), target)
+    done = launch([Run(config, target, killed_at=KILLED_AT)], target)
     assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
     assert checkpoints(target)[-1].name == "checkpoint-8"
-    found_by(Task([Run(config, target)]), target)
+    found_by([Run(config, target)], target)
     whole = Trained.read(folder / "one" / "dropout")
     Trained.read(target).check_equal(whole, figures=0, weights=0)
