@@ -71,16 +71,8 @@ TEXTS = st.text(
 
 
 # of the pipeline's cleaning, those that look at single characters
-STEPS = tuple(
-    ("", step)
-    for step in (
-        remove_lost_characters,
-        remove_control_characters,
-        squeeze_whitespace,
-        compose,
-        normalise_hangul,
-    )
-)
+_STEPS = (remove_lost_characters, remove_control_characters, squeeze_whitespace)
+STEPS = tuple(("", step) for step in (*_STEPS, compose, normalise_hangul))
 
 
 def normalised(text, lowercase=False):

@@ -142,12 +142,7 @@ def test_they_are_the_masks_of_the_corpus_stage():
 OTHER_PIECES = ["[PAD]", "학교", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##에서", "a"]
 
 
-WORDPIECE = {
-    "type": "WordPiece",
-    "unk_token": "[UNK]",
-    "continuing_subword_prefix": "##",
-    "max_input_chars_per_word": 100,
-}
+WORDPIECE = json.loads(build_tokenizer(OTHER_PIECES, lowercase=True).to_str())["model"]
 
 
 @pytest.fixture

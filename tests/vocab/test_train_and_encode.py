@@ -62,13 +62,9 @@ def again(finished, tmp_path, *options):
 
 
 def test_the_folders_hold_what_they_promise(finished):
-    assert set(digests(finished / "vocab")) == {
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "vocab.txt",
-        "report.json",
-        "report.html",
-    }
+    reports = {"report.json", "report.html"}
+    of_tokenizer = {"tokenizer.json", "tokenizer_config.json", "vocab.txt"}
+    assert set(digests(finished / "vocab")) == reports | of_tokenizer
     folders = {Path(name).parent.as_posix() for name in digests(finished / "shards")}
     assert folders == {".", "train/en", "train/ko", "valid/en", "valid/ko"}
     report = json.loads((finished / "vocab" / "report.json").read_text(encoding="utf-8"))
@@ -150,11 +146,8 @@ def test_equal_texts_fall_into_one_split_and_shares_hold():
     assert splits.count("valid") / 20_000 == pytest.approx(0.1, abs=0.01)
     assert splits[:100] == [split_of(f"text {number}", 0.1) for number in range(100)]
     # a larger share only adds to the valid texts
-    assert all(
-        split_of(f"text {number}", 0.2) == "valid"
-        for number, split in enumerate(splits)
-        if split == "valid"
-    )
+    valid = [f"text {number}" for number, split in enumerate(splits) if split == "valid"]
+    assert {split_of(text, 0.2) for text in valid} == {"valid"}
 
 
 def test_an_old_vocabulary_is_kept_or_extended_on_other_text(
@@ -176,10 +169,7 @@ def test_an_old_vocabulary_is_kept_or_extended_on_other_text(
         (folder / "vocab" / "tokenizer.json").read_bytes() for folder in folders.values()
     )
     assert kept == old
-    ids = {
-        name: json.loads(text)["model"]["vocab"]
-        for name, text in (("old", old), ("extended", extended))
-    }
-    assert ids["old"].items() <= ids["extended"].items()
-    assert len(ids["extended"]) == 210
-    assert set(MASK_WORDS) <= ids["extended"].keys() - ids["old"].keys()
+    before, after = (json.loads(text)["model"]["vocab"] for text in (old, extended))
+    assert before.items() <= after.items()
+    assert len(after) == 210
+    assert set(MASK_WORDS) <= after.keys() - before.keys()
