@@ -13,7 +13,7 @@ from electrify.stage.plan import CARD, NETWORKS, TOKENIZER_FILES, VERBS, output_
 from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
-from model.weights.card import dataset_card, tokenizer_card
+from model.weights.card import as_made, dataset_card, tokenizer_card
 
 # by `--parts`: the stage, the end of the repository's name, and how the names of the files begin
 PARTS = {
@@ -38,7 +38,7 @@ def publish(
     name; their addresses, with `dry_run` what would be uploaded.
 
     Every file is compared with its checksum before. Raises `UserError` for a part that the run does
-    not have, documents of unknown licence without `licence`, a public repository where `private` is
+    not have, weights or documents of unknown licence, a public repository where `private` is
     asked, and where the hub refuses.
     """
     api, to = HfApi(), to or config.name
@@ -54,6 +54,12 @@ def publish(
             card = tokenizer_card(config, f"{to}-{NETWORKS[0]}")
         elif part == "dataset":
             card = dataset_card(config, licence)
+        elif not as_made(config, "export").export.licence:
+            raise UserError(
+                f"--parts {part}: nobody has said under which licence these weights stand; it "
+                "follows from the text and from the initial model. Set export.licence (such as "
+                '"cc-by-sa-4.0") and run: electrify export CONFIG --overwrite'
+            )
         # by the manifest: what the user put beside is theirs
         files = [folder / n for n in read_manifest(folder)["files"] if n.startswith(beginnings)]
         if files:

@@ -122,7 +122,7 @@ def _config(
         f"{_BYTES_A_TOKEN} bytes of text each. {why[0].upper()}{why[1:]}."
     )
     return Template(_TABLES["config"]).substitute(
-        network,
+        {**network, "export": network.get("export", "")},
         min_steps=f"{network['min_steps']:,}",
         max_steps=f"{network['max_steps']:,}",
         amount=_comment(amount),

@@ -23,6 +23,8 @@ name = "mine"
 output_dir = "{}"
 [clean]
 sources = [{{ kind = "text", language = "ko", path = "none.txt" }}]
+[export]
+licence = "mit"
 """
 NOTES = "notes.txt"
 TEXT = "오늘은 날씨가 맑아서 공원에 갔다. 첫 사람이 크게 웃었다."
@@ -160,6 +162,15 @@ def test_documents_of_unknown_licence_are_refused(
     card = DatasetCard(hub.files("datasets", "made/un-corpus")["README.md"].decode())
     assert "| CC BY-SA 4.0 | 3 |" in card.text
     assert "Personal data are not masked in texts of these languages: ko." in card.text
+
+
+def test_weights_of_unknown_licence_are_refused(electrify: Electrify, make_run: MakeRun):
+    path = Path(make_run("unlicensed", {"MIT": 1}))
+    path.write_text(path.read_text().partition("[export]")[0])
+    for part in ("encoder", "generator"):
+        refused = electrify("publish", str(path), "--to=made/no", f"--parts={part}", "--dry-run")
+        assert f"--parts {part}: nobody has said under which licence" in refused.error
+    assert electrify("publish", str(path), "--parts=tokenizer", "--dry-run").status == 0
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ def test_little_korean_resumes_from_the_shipped_encoder(tmp_path):
     config, printed = config_of(tmp_path / "My texts", KOREAN)
     assert config.name == "my-texts"
     assert config.pretrain.initial_model == config.vocab.extend
+    assert config.export.licence == "cc-by-sa-4.0"  # that of the encoder, which asks to share alike
     assert config.vocab.pretokenizer == "kiwi"
     assert "text in 'body'" in printed
 
@@ -48,6 +49,7 @@ def test_sizes_and_steps_follow_the_amount_of_text(
     monkeypatch.setattr("pipeline.init.config._BYTES_A_TOKEN", 200 * len(ENGLISH) / num_tokens)
     config, _ = config_of(tmp_path / "en", ENGLISH)
     assert (config.pretrain.initial_model, config.vocab.pretokenizer) == (None, "whitespace")
+    assert config.export.licence is None
     assert config.vocab.size == num_pieces
     assert config.pretrain.num_hidden_layers == num_layers
     assert config.pretrain.num_steps == pytest.approx(num_steps, rel=0.05)
