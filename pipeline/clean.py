@@ -329,6 +329,8 @@ def _finish(
         with work.fetch(_BENCHMARK_INDEX) as path:
             for task, num_texts, num_too_short in read_statistics(path):
                 tally.count("benchmarks", task=task, texts=num_texts, too_short=num_too_short)
+    # a run that is stopped while it moves files writes them all again
+    work.remove_all([name for name in there if name.startswith("written-")])
     for prefix in ("documents", "removed"):
         names = [name for name in there if name.startswith(prefix) and name.endswith(".parquet")]
         work.move_out({name: folder / f"{prefix}-{i:05d}.parquet" for i, name in enumerate(names)})

@@ -30,7 +30,9 @@ from pipeline.documents import RowGroup, list_row_groups
 from pipeline.runner import make_pipeline, run_pipeline, watch
 
 T = TypeVar("T")
-_README = "README"  # versions of what shapes the results of workers
+# versions of what shapes the results of workers; written first and removed first, so that a folder
+# without it is one that was being removed
+_README = "README"
 _BESIDE = ".work"  # a folder of the run, of what unfinished stages have left
 _CODE = ("electrify", "pipeline", "vocab")  # what workers run
 
@@ -110,6 +112,8 @@ def work_folder(
     address = f"{parent}/{name}"
     try:
         work = WorkFolder(address)
+        if not work.exists(_README):
+            work.remove_folder()
         work.write(_README, json.dumps(code_versions()).encode())
     except Exception as error:  # every file system has error types of its own
         raise UserError(
@@ -132,6 +136,7 @@ def work_folder(
 
 def _remove(work: Folder) -> None:
     try:
+        work.remove(_README)
         work.remove_folder()
     except Exception as error:  # every file system has error types of its own
         warn(f"{work.address} could not be removed: {type(error).__name__}: {error}")

@@ -212,6 +212,36 @@ def test_a_run_that_was_stopped_resumes_and_ends_with_the_same_bytes(
     assert not (tmp_path / "out" / ".work").exists()
 
 
+def test_a_run_that_was_stopped_while_it_moved_its_files_loses_none(run, monkeypatch):
+    options = ["--direct_running_mode=in_memory"]
+    whole = run(options)
+    move_out = Folder.move_out
+
+    def stop_after_two(self, targets):
+        move_out(self, dict([*targets.items()][:2]))
+        raise OSError("stopped here")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Folder, "move_out", stop_after_two)
+        with pytest.raises(OSError, match="stopped here"):
+            run(options)
+    assert run(options) == whole
+
+
+@pytest.mark.parametrize("work_dir", [None, "memory://removal"])
+def test_what_a_removal_that_was_stopped_has_left_is_not_resumed_from(
+    tmp_path, monkeypatch, work_dir
+):
+    with monkeypatch.context() as patched:
+        patched.setattr(Folder, "remove_folder", lambda _: None)
+        with work_folder("clean", work_dir, tmp_path / "out", {}) as work:
+            work.write("a", b"a")
+    assert work.names() == ["a"]
+    with work_folder("clean", work_dir, tmp_path / "out", {}) as again:
+        assert again.address == work.address
+        assert again.names() == ["README"]
+
+
 @pytest.mark.parametrize("work_dir", [None, "memory://plans", "memory://plans/"])
 def test_what_another_plan_has_left_is_removed(tmp_path, work_dir):
     place = tmp_path / "clean.partial"
