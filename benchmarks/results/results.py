@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -172,18 +172,60 @@ def current_results(folder: Path) -> list[Result]:
     """The records that count: of each task, role and fraction of the training split those with the
     settings of the last record, each seed once; none of other data than the task's last record.
 
+    Of a baseline only records count that stand beside the encoder's: made with its settings
+    (`_stands_beside`). Where the encoder has no records, all do.
+
     Task by task as they first appear, the largest fraction first, then by role and seed.
     """
     results = read_results(folder / RESULTS)
     tasks, roles = list(dict.fromkeys(r.task for r in results)), ["pretrained", *BASELINES]
     data = {r.task: (r.task_version, r.data_sha256) for r in results}
     results = [r for r in results if (r.task_version, r.data_sha256) == data[r.task]]
-    latest = {r.scored: r.settings_digest for r in results}
-    seeds = {(r.scored, r.seed): r for r in results if r.settings_digest == latest[r.scored]}
+    encoders: dict[tuple[str, float], list[Result]] = {}
+    for encoder in _latest(r for r in results if r.role == "pretrained"):
+        encoders.setdefault((encoder.task, encoder.train_fraction), []).append(encoder)
+    beside = (
+        r
+        for r in results
+        if (of := encoders.get((r.task, r.train_fraction))) is None or _stands_beside(r, of)
+    )
     return sorted(
-        seeds.values(),
+        _latest(beside),
         key=lambda r: (tasks.index(r.task), -r.train_fraction, roles.index(r.role), r.seed),
     )
+
+
+def _latest(results: Iterable[Result]) -> list[Result]:
+    """Of each task, role and fraction the records with the settings of the last one, each seed
+    once."""
+    records = list(results)
+    latest = {r.scored: r.settings_digest for r in records}
+    seeds = {(r.scored, r.seed): r for r in records if r.settings_digest == latest[r.scored]}
+    return list(seeds.values())
+
+
+def _stands_beside(result: Result, encoders: Sequence[Result]) -> bool:
+    """Whether the difference from these records of the encoder is one of the weights alone.
+
+    A random initialisation was trained as the encoder; free are what changes no setting (precision,
+    rows at once, steps by the number of rows) and what the same search chose for each. A bag of
+    words learnt from as many examples, chosen in the same way.
+    """
+    if result.role == "random-init":
+        return any(_settings_beside(result, e) == _settings_beside(e, result) for e in encoders)
+    if result.role == "bag-of-words":
+        rows = {(e.selection, e.num_train_examples) for e in encoders}
+        return (result.selection, result.num_train_examples) in rows
+    return True
+
+
+def _settings_beside(result: Result, other: Result) -> dict[str, Any]:
+    """The settings that decide whether two records were trained alike, with the number of trials
+    that a search of each chose from."""
+    chosen = result.search.get("chosen", {}).keys() & other.search.get("chosen", {}).keys()
+    free = {"precision", "micro_batch_size", "num_steps", "warmup_steps", *chosen}
+    settings = {name: value for name, value in result.hyper_parameters.items() if name not in free}
+    return settings | {"num_trials": result.search.get("num_trials")}
 
 
 def largest_part(results: Iterable[Result]) -> list[Result]:
