@@ -153,12 +153,9 @@ class DocumentRules:
     def shown(self, raw: str, outcome: Outcome) -> str:
         """A removed text without personal data: as it was read or, where markup might hide
         personal data in it, as it was cleaned."""
+        masked, kinds = mask_pii(outcome.text, self.language)  # extra rules may have come after
         is_masked = any(name.endswith("_masked") for name in outcome.changes)
-        if not is_masked and not self._rules.mask_pii:
-            masked, kinds = mask_pii(outcome.text, self.language)
-            if kinds:
-                return masked
-        return outcome.text if is_masked else mask_pii(raw, self.language)[0]
+        return masked if kinds or is_masked else mask_pii(raw, self.language)[0]
 
     def masked(self, text: str) -> str:
         """A cleaned text without personal data."""

@@ -111,6 +111,27 @@ def test_a_cleaning_uses_the_rules_and_is_made_anew_when_their_code_changes(file
     assert len(documents(folder)) == 2
 
 
+@pytest.mark.parametrize(
+    "text", ["연락은 hong%naver.com 으로", "a@b.kr, 연락은 hong%naver.com 으로"]
+)
+def test_a_removed_text_shows_no_personal_data_that_a_rule_has_made(tmp_path, text):
+    """The rule makes an address of a text and removes it, after addresses were masked."""
+    code = """
+def unescape(text, language):
+    return text.replace("%", "@")
+
+
+def drop_all(text, language):
+    return None
+"""
+    path = tmp_path / "made.py"
+    path.write_text(code, encoding="utf-8")
+    rules = rules_of(f"{path}:unescape", f"{path}:drop_all")
+    shown = rules.shown(text, rules.clean(text))
+    assert shown.endswith("연락은 <email> 으로")
+    assert "@" not in shown
+
+
 def test_the_classifier_of_the_docs_is_trained_and_removes_documents(tmp_path, monkeypatch):
     pytest.importorskip("sklearn")
     page = Path("docs/corpus.md").read_text(encoding="utf-8")
