@@ -11,7 +11,6 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from electrify.config.clean import Source
@@ -31,6 +30,7 @@ from pipeline.sources.stored import unpacked
 _HTML = ("text/html", "application/xhtml+xml")
 _TEXT, _RESPONSE, _ABOUT = "conversion", "response", "warcinfo"  # kinds of records
 _HEAD_RECORDS = 100  # from which on a file without a text is given up
+_KIND_CHARACTERS = 40  # that a message shows
 
 
 def read_html(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw | Fault]:
@@ -122,20 +122,54 @@ class _Record(NamedTuple):
     source_id: str | None
 
 
+class _Pieces:
+    """What fastwarc reads: what there is before a fault, of a stream that may not tell where."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self._position = stream, 0
+
+    def read(self, size: int = -1) -> bytes:
+        data: bytes = self._stream.read1(size)
+        self._position += len(data)
+        return data
+
+    def tell(self) -> int:
+        return self._position
+
+    def close(self) -> None:
+        self._stream.close()
+
+
 def _read_records(file: InputFile, wanted: str, max_bytes: int) -> Iterator[_Record | Fault]:
     """The records of one kind, and a fault for a file without.
 
-    `OSError` where no record begins that should: the rest of the file is damaged.
+    `OSError` where no record begins that should: the rest of the file is damaged. So it is, with a
+    fault, after a header without a length, in which a file may end.
     """
     from fastwarc.warc import ArchiveIterator
 
     kinds: Counter[str] = Counter()
     row = 0
     with unpacked(file) as stream:
-        # a read of what there is before a fault
-        pieces = SimpleNamespace(read=stream.read1, tell=stream.tell, close=stream.close)
+        version, line_feed, _ = stream.peek(HEAD_BYTES).partition(b"\n")
+        if line_feed and version.startswith(b"WARC/") and not version.endswith(b"\r"):
+            detail = (
+                "its line ends are LF, where WARC has CR LF: take the file as it was published, or "
+                "end header lines with CR LF (unix2dos ends lines of texts so, too, and breaks "
+                "those of several lines)"
+            )
+            yield bad_row(1, "unreadable_file", detail, version)
+            return
+        pieces: Any = _Pieces(stream)
         for row, record in enumerate(ArchiveIterator(pieces, parse_http=False), start=1):
-            kinds[kind := (record.headers.get("WARC-Type") or "none").lower()] += 1
+            kind = (record.headers.get("WARC-Type") or "none").lower()
+            kinds[kind.partition("\n")[0][:_KIND_CHARACTERS]] += 1
+            length = record.headers.get("Content-Length") or ""
+            if not length.strip().isdecimal():
+                detail = "the header of the record has no Content-Length, or the file ends in it"
+                source_id = record.headers.get("WARC-Record-ID") or None
+                yield replace(bad_row(row, "unreadable_file", detail, b""), source_id=source_id)
+                return
             if kind == wanted:
                 yield _record(row, record, max_bytes)
             elif row >= _HEAD_RECORDS and not kinds[wanted]:

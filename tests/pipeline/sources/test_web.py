@@ -3,6 +3,7 @@
 import gzip
 from importlib.util import find_spec
 
+import pyarrow as pa
 import pytest
 
 from pipeline.sources.input_file import Fault, Raw
@@ -125,6 +126,36 @@ def test_a_file_that_ends_within_arecord(tmp_path):
     cut = record("첫") + record("글" * 1000)[:-500]
     for name, data in (("a.wet.gz", packed[:-20]), ("a.wet", cut)):
         assert reasons_of(read_data(tmp_path, data, "wet", name=name)) == ["첫", "unreadable_file"]
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
+def test_a_file_that_ends_within_a_header(tmp_path, ending):
+    """Wherever in it: no record of which a part is there is lost silently."""
+    pack = {"": bytes, ".gz": gzip.compress, ".zst": lambda d: pa.compress(d, "zstd", asbytes=True)}
+    last = record("글")
+    for length in range(1, last.index(b"\r\n\r\n") + 4):
+        data = pack[ending](record("첫") + last[:length])
+        items = read_data(tmp_path, data, "wet", name=f"a.wet{ending}")
+        assert reasons_of(items) == ["첫", "unreadable_file"], last[:length]
+
+
+def test_records_in_zstandard(tmp_path):
+    texts = [f"{number}번째 글 " * 5000 for number in range(9)]
+    data = pa.compress(b"".join(map(record, texts)), "zstd", asbytes=True)
+    for name in ("a.wet.zst", "a.wet.zstd"):
+        assert reasons_of(read_data(tmp_path, data, "wet", name=name)) == texts
+
+
+@pytest.mark.parametrize("kind", ["wet", "warc"])
+def test_line_ends_of_another_system_are_one_short_fault(tmp_path, kind):
+    lines = record("글 " * 5000).replace(b"\r\n", b"\n")
+    (fault,) = read_data(tmp_path, lines * 9, kind)
+    assert fault.reason == "unreadable_file"
+    assert "unix2dos" in fault.detail
+    assert len(fault.detail) < 300
+    item, fault = read_data(tmp_path, record("첫", kind="conversion") + lines, "wet")
+    assert (item.text, fault.reason) == ("첫", "unreadable_file")
+    assert len(fault.detail) < 300
 
 
 def test_a_warc_in_place_of_a_wet_is_named(read):
