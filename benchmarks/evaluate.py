@@ -187,7 +187,9 @@ def fine_tune_all(
                     continue
                 missing.append(Job(task, data[task.name], settings, role, seed, fraction, key))
     if missing:
-        precision = _precision(results, options)
+        names = {task.name for task in tasks}
+        before = [result for result in results.values() if result.task in names]
+        precision = _precision(before, options)
         missing = [replace(j, settings=replace(j.settings, precision=precision)) for j in missing]
     features = {
         job.task.name: tokenize(
@@ -257,14 +259,14 @@ def settings_digest(
     return digest_of(content)[:16]
 
 
-def _precision(results: Mapping[str, Result], options: EvaluateConfig) -> str:
-    """`evaluate.precision`; for "auto" that of the records before, else what the device is best
-    at."""
+def _precision(before: Sequence[Result], options: EvaluateConfig) -> str:
+    """`evaluate.precision`; for "auto" that of the records before of these tasks, else what the
+    device is best at."""
     from benchmarks.finetune import choose_device, choose_precision
 
     if options.precision != "auto":
         return options.precision
-    known = (result.hyper_parameters.get("precision") for result in results.values())
+    known = (result.hyper_parameters.get("precision") for result in before)
     device = choose_device(options.device)
     precision = next(filter(None, known), None) or choose_precision("auto", device)
     if device.type == "cpu":

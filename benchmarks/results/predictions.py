@@ -3,6 +3,7 @@ made of them."""
 
 import json
 import math
+import shutil
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -115,7 +116,10 @@ def lines_of_result(folder: Path, result: Result, split: str = "") -> list[Line]
 
 def write_submissions(folder: Path) -> list[Path]:
     """Write `submission/pretrained-<seed>/glue.zip` into a folder of results, of its tasks of GLUE
-    with unlabelled splits; what was written."""
+    with unlabelled splits; what was written. Those written before are removed."""
+    submissions = folder / "submission"
+    if submissions.exists():
+        shutil.rmtree(submissions)
     by_seed: dict[int, dict[tuple[str, str], list[Line]]] = {}
     for result in largest_part(current_results(folder)):
         task = TASKS.get(result.task)
@@ -128,7 +132,7 @@ def write_submissions(folder: Path) -> list[Path]:
             elif lines:
                 warn(f"{task.name} {split}: its training failed, so nothing is written")
     written = [
-        write_glue_zip(folder / "submission" / f"pretrained-{seed}" / "glue.zip", lines)
+        write_glue_zip(submissions / f"pretrained-{seed}" / "glue.zip", lines)
         for seed, lines in by_seed.items()
     ]
     for path in written:

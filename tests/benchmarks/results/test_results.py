@@ -5,7 +5,12 @@ import math
 
 import pytest
 
-from benchmarks.results.predictions import lines_of_result, read_predictions, write_lines
+from benchmarks.results.predictions import (
+    lines_of_result,
+    read_predictions,
+    write_lines,
+    write_submissions,
+)
 from benchmarks.results.results import Result, append_result, current_results, read_results
 from benchmarks.statistics.scores import overall
 from tests.benchmarks.conftest import make_result
@@ -192,3 +197,16 @@ def test_predictions_that_are_not_whole_are_refused(tmp_path, damage, message):
     path.write_text(damage(path.read_text(encoding="utf-8")), encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         lines_of_result(tmp_path, result)
+
+
+def test_submissions_are_those_of_the_records_that_count(tmp_path):
+    record = glue("mnli", accuracy=0.7)
+    lines = [{"id": "ax-0", "gold": None, "prediction": "neutral"}]
+    write_lines(tmp_path, record, {"ax": lines})
+    append_result(tmp_path / "results.jsonl", record)
+    stale = tmp_path / "submission" / "pretrained-7" / "glue.zip"
+    stale.parent.mkdir(parents=True)
+    stale.touch()
+    (written,) = write_submissions(tmp_path)
+    assert written == tmp_path / "submission" / "pretrained-0" / "glue.zip"
+    assert list(tmp_path.rglob("*.zip")) == [written]
