@@ -20,8 +20,6 @@ MODELS = "models"  # folder of fine-tuned networks that are kept
 # what scores stand beside, in every table, by role
 BASELINES = {"random-init": "random initialisation", "bag-of-words": "TF-IDF"}
 
-MEASURED = ("seconds", "train_seconds", "peak_memory_mb")  # what differs when it is done again
-
 # nan is written as null (JSON has no nan) and never as 0
 Score = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
 

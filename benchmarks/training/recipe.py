@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from benchmarks.tasks.labels import MultiLabelClassification, Regression, SingleLabel
 from benchmarks.tasks.load import TaskData, split_by_group
@@ -66,11 +66,6 @@ class HyperParameters:
     def num_steps(self, num_train_rows: int) -> int:
         """int(epochs x rows / batch), at least `min_steps`, as in the released code."""
         return max(self.min_steps, int(self.num_epochs * num_train_rows / self.batch_size))
-
-    def shortened(self, share: float) -> Self:
-        """The same with a share of the steps; the schedule ends with them."""
-        min_steps = max(1, round(share * self.min_steps))
-        return replace(self, num_epochs=share * self.num_epochs, min_steps=min_steps)
 
     def record(self, num_train_rows: int) -> dict[str, Any]:
         """As a result states it, with the number of steps over so many rows."""

@@ -15,6 +15,9 @@ from benchmarks.tasks.own import own_task
 from benchmarks.tasks.registry import TASKS
 from electrify.config.evaluate import OwnTask
 
+# fields of a record that differ when it is done again
+MEASURED = ("seconds", "train_seconds", "peak_memory_mb")
+
 COLA = TASKS["glue-cola"]
 SST2 = TASKS["glue-sst2"]
 MRPC = TASKS["glue-mrpc"]

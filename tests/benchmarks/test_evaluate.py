@@ -15,10 +15,10 @@ import benchmarks.jobs
 from benchmarks.evaluate import evaluate
 from benchmarks.report import read_runs, report
 from benchmarks.results.predictions import lines_of_result, read_predictions
-from benchmarks.results.results import MEASURED, current_results, read_results
+from benchmarks.results.results import current_results, read_results
 from electrify.system.progress import Stopped
 from tests.benchmarks.conftest import folder_of, topic_rows
-from tests.benchmarks.records import MNLI, write
+from tests.benchmarks.records import MEASURED, MNLI, write
 
 
 @pytest.fixture
@@ -118,15 +118,22 @@ def test_a_bag_of_words_learns_from_the_rows_of_the_encoder(make_config, model_f
         assert record.value > 0.5  # its words decide
 
 
-def test_auto_is_settled_once_for_an_evaluation(make_config, model_folder, monkeypatch):
-    """Its later fine-tunings are computed as the first ones, wherever it is continued."""
-    for seeds, flag in (([0], "amx_bf16"), ([0, 1], None)):
+def test_auto_is_settled_once_for_the_tasks_of_an_evaluation(
+    make_config, model_folder, monkeypatch, tmp_path
+):
+    """Later fine-tunings are computed as the first ones of their tasks, wherever it is continued;
+    what other tasks were computed in decides nothing."""
+    rows = [f"{row['title']} {n},{row['label']}" for n, row in enumerate(topic_rows(60, "own"))]
+    file = write(tmp_path / "own.csv", "\n".join(["headline,topic", *rows]))
+    own = {"tasks": [], "own_tasks": [{"train": str(file)}]}
+    for options, flag in (({}, "amx_bf16"), ({"seeds": [0, 1]}, None), (own, None)):
         monkeypatch.setattr("electrify.system.machine.bf16_flag", lambda flag=flag: flag)
-        config = make_config(seeds=seeds, num_epochs=1)
+        config = make_config(num_epochs=1, **options)
         assert config.evaluate.precision == "auto"
         evaluate(config, str(model_folder))
     results = read_results(folder_of(config) / "results.jsonl")
-    assert {r.seed: r.hyper_parameters["precision"] for r in results} == {0: "bf16", 1: "bf16"}
+    used = [(r.task, r.seed, r.hyper_parameters["precision"]) for r in results]
+    assert used == [("klue-ynat", 0, "bf16"), ("klue-ynat", 1, "bf16"), ("own", 0, "fp32")]
 
 
 def write_rows(folder: Path) -> None:

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.results.results import MEASURED, RESULTS
+from benchmarks.results.results import RESULTS
 from electrify.stage.folder import MANIFEST, check_files, read_manifest
 from electrify.stage.plan import METRICS, VERBS
+from tests.benchmarks.records import MEASURED
 from tests.model.trained import TIMINGS
 
 STAGES = tuple(VERBS)
