@@ -10,17 +10,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.tasks.files import official_rows, read_own
 from benchmarks.tasks.rows import Row, class_name, nested, text_field
+from electrify.config.evaluate import Pooling
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 
-Pooling = Literal["cls", "mean", "parts"]
 HEAD_DROPOUT = 0.1
 MetricFunction = Callable[..., float]  # of what the kind's `sides` returns
 # "id", "gold", "prediction" and what the kind adds; undefined values are None

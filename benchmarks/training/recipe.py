@@ -19,8 +19,8 @@ from typing import Any, Literal
 from benchmarks.tasks.labels import MultiLabelClassification, Regression, SingleLabel
 from benchmarks.tasks.load import TaskData, split_by_group
 from benchmarks.tasks.spans import OwnReading
-from benchmarks.tasks.task import HEAD_DROPOUT, Pooling, Task
-from electrify.config.evaluate import EvaluateConfig, FinetuneOptions, SearchOptions
+from benchmarks.tasks.task import HEAD_DROPOUT, Task
+from electrify.config.evaluate import EvaluateConfig, FinetuneOptions, Pooling, SearchOptions
 from electrify.config.load import parse_part
 from electrify.stage.plan import FINETUNING
 from electrify.storage.files import read_json, read_toml

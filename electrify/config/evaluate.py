@@ -21,6 +21,7 @@ from electrify.system.outcome import UserError
 
 # what is scored: an encoder as given, its network at random initialisation, or TF-IDF
 Role = Literal["pretrained", "random-init", "bag-of-words"]
+Pooling = Literal["cls", "mean", "parts", "transformers"]
 _Positive = Annotated[float, Field(gt=0)]
 _Fraction = Annotated[float, Field(gt=0, le=1)]
 _Suite = Annotated[str, AfterValidator(check_suite)]
@@ -60,9 +61,10 @@ class FinetuneOptions(Section):
     dropout: Fraction | None = None
     """Dropout of the encoder; of a ModernBERT, of its embeddings and feed-forward layers. Left out:
     the model's own."""
-    pooling: Literal["cls", "mean", "parts"] | None = None
+    pooling: Pooling | None = None
     """What the head reads. `cls`: [CLS]. `mean`: the mean of the hidden states. `parts`: also the
-    means a and b of both texts, or entities, with |a - b| and a * b. Left out: `cls`."""
+    means a and b of both texts, or entities, with |a - b| and a * b. `transformers`: as the class
+    of `transformers` for the task and encoder has it, with its hidden layer. Left out: `cls`."""
 
     @field_validator("seeds")
     @classmethod
@@ -84,7 +86,7 @@ class SearchOptions(Section):
     num_epochs: tuple[_Positive, ...] = ()
     layer_lr_decay: tuple[_Fraction, ...] = ()
     dropout: tuple[Fraction, ...] = ()
-    pooling: tuple[Literal["cls", "mean", "parts"], ...] = ()
+    pooling: tuple[Pooling, ...] = ()
     held_out_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """Fraction of the training examples that combinations are scored on."""
 

@@ -6,11 +6,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from transformers import (
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+)
 
 from benchmarks.tasks.dialogue import DialogueStateTracking
 from benchmarks.tasks.features import padded
 from benchmarks.tasks.heads.klue import Parser, SlotGenerator
 from benchmarks.tasks.heads.linear import (
+    AutoHead,
     ChoiceHead,
     Head,
     JointHead,
@@ -38,12 +44,21 @@ def make_head(task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.G
     """A fresh head for a task, its weights drawn by `generator`."""
     config: Any = encoder.config
     num_labels = len(task.labels)
+    is_auto = task.pooling == "transformers"
     match task:
+        case Tagging() if is_auto:
+            return AutoHead(encoder, AutoModelForTokenClassification, num_labels, generator)
+        case Spans(head="span") if is_auto:
+            return AutoHead(encoder, AutoModelForQuestionAnswering, 2, generator)
+        case TextTask() if is_auto:
+            num_outputs = 1 if isinstance(task, MultipleChoice) else num_labels or 1
+            head = AutoHead(encoder, AutoModelForSequenceClassification, num_outputs, generator)
+            return ChoiceHead(head) if isinstance(task, MultipleChoice) else head
         case RelationExtraction():
             markers = [tokenizer.convert_tokens_to_ids(list(pair)) for pair in (SUBJECT, OBJECT)]
             return LinearHead(encoder, num_labels, generator, task.pooling, markers)
         case MultipleChoice():
-            return ChoiceHead(encoder, 1, generator, task.pooling)
+            return ChoiceHead(LinearHead(encoder, 1, generator, task.pooling))
         case TextTask():
             return LinearHead(encoder, num_labels or 1, generator, task.pooling)
         case Tagging():

@@ -1,6 +1,7 @@
-"""Heads of labels, tags and spans as `transformers` has them, the paper's head of spans, and an
-encoder with its head."""
+"""Heads of labels, tags and spans: one linear layer, those that `transformers` has for a network,
+the paper's head of spans; and an encoder with its head."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self, TypeVar
@@ -8,6 +9,7 @@ from typing import Any, Literal, Self, TypeVar
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from benchmarks.encoder import accepted_inputs, encode
 from benchmarks.tasks.features import IGNORED_LABEL
@@ -41,11 +43,29 @@ class Head(nn.Module, ABC):
         return (len(batch["input_ids"]),)
 
 
-class LinearHead(Head):
-    """Dropout and one linear layer.
+class LabelHead(Head):
+    """Logits of labels or of a number. As `transformers`' heads, it learns from `labels`, (B,) or
+    (B, T), by cross-entropy, from `values` (B,) by the squared error, or from `label_sets`
+    (B, labels) by binary cross-entropy."""
 
-    As `transformers`' heads, it learns from `labels`, (B,) or (B, T), by cross-entropy, from
-    `values` (B,) by the squared error, or from `label_sets` (B, labels) by binary cross-entropy.
+    def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+        """The mean over rows, over rows and labels, or over labels that are not `IGNORED_LABEL`."""
+        logits = outputs["logits"].float()
+        if "values" in batch:
+            return F.mse_loss(logits.squeeze(-1), batch["values"])
+        if "label_sets" in batch:
+            return F.binary_cross_entropy_with_logits(logits, batch["label_sets"])
+        labels = batch["labels"].flatten()
+        return F.cross_entropy(logits.flatten(0, -2), labels, ignore_index=IGNORED_LABEL)
+
+    def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
+        if "labels" not in batch:
+            return super().counts(batch)
+        return (int((batch["labels"] != IGNORED_LABEL).sum()),)
+
+
+class LinearHead(LabelHead):
+    """Dropout and one linear layer.
 
     Pooling says what it reads of the hidden states: "cls", that of the first token, as the paper's
     code; "mean", the mean of all real tokens, as that of [CLS], which pretraining never replaces,
@@ -99,21 +119,6 @@ class LinearHead(Head):
             for opening, closing in self.markers
         ]
 
-    def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
-        """The mean over rows, over rows and labels, or over labels that are not `IGNORED_LABEL`."""
-        logits = outputs["logits"].float()
-        if "values" in batch:
-            return F.mse_loss(logits.squeeze(-1), batch["values"])
-        if "label_sets" in batch:
-            return F.binary_cross_entropy_with_logits(logits, batch["label_sets"])
-        labels = batch["labels"].flatten()
-        return F.cross_entropy(logits.flatten(0, -2), labels, ignore_index=IGNORED_LABEL)
-
-    def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
-        if "labels" not in batch:
-            return super().counts(batch)
-        return (int((batch["labels"] != IGNORED_LABEL).sum()),)
-
 
 def mean_state(states: Tensor, mask: Tensor) -> Tensor:
     """The mean (B, H) of the states (B, T, H) of a mask (B, T); zeros where it has none."""
@@ -121,13 +126,77 @@ def mean_state(states: Tensor, mask: Tensor) -> Tensor:
     return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
 
 
-class ChoiceHead(LinearHead):
-    """A score for each choice of an example, learnt from `labels` (B,) by the cross-entropy of a
-    softmax over the choices. The encoder reads (choices of all examples, T)."""
+class AutoHead(LabelHead):
+    """What `transformers` itself puts on the encoder for labels, tags or spans, such as
+    `ModernBertForSequenceClassification`: that class with the encoder taken out, so that an encoder
+    fine-tuned with this head is a network that everything opens (`whole`)."""
+
+    def __init__(
+        self, encoder: nn.Module, auto_class: Any, num_labels: int, generator: torch.Generator
+    ) -> None:
+        """`auto_class` is one of `transformers`' `AutoModelFor...`, which sets the weights as the
+        class has it."""
+        super().__init__()
+        config: Any = copy.deepcopy(encoder.config)
+        config.num_labels = num_labels
+        config.classifier_dropout = HEAD_DROPOUT
+        self.network = seeded(
+            lambda: auto_class.from_config(config, dtype=torch.float32), generator
+        )
+        self._states = _GivenStates(encoder)
+        setattr(self.network, self.network.base_model_prefix, self._states)
+
+    def forward(self, states: Tensor, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """`logits` (B, labels) or (B, T, labels), or `start_logits` and `end_logits`, (B, T) each,
+        with padding masked."""
+        self._states.given = states
+        mask = batch["attention_mask"]
+        outputs = self.network(input_ids=batch["input_ids"], attention_mask=mask)
+        self._states.given = None
+        if "logits" in outputs:
+            return {"logits": outputs.logits}
+        padding = _MASKED * (1 - mask).float()
+        names = "start_logits", "end_logits"
+        return {name: outputs[name].float() + padding for name in names}
+
+    def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+        """As every head's of labels; of spans as `SpanHead`'s."""
+        return (
+            super().loss(outputs, batch) if "logits" in outputs else _boundary_loss(outputs, batch)
+        )
+
+    def whole(self, encoder: nn.Module) -> Any:
+        """The network of `transformers` with the encoder in its place; this head is used up."""
+        setattr(self.network, self.network.base_model_prefix, encoder)
+        return self.network
+
+
+class _GivenStates(nn.Module):
+    """Stands for an encoder that has run already."""
+
+    def __init__(self, encoder: nn.Module) -> None:
+        super().__init__()
+        self.given: Tensor | None = None
+        self._pooler = (getattr(encoder, "pooler", None),)  # of BERT; no module of the head
+
+    def forward(self, *args: Any, **kwargs: Any) -> BaseModelOutputWithPooling:
+        (pooler,), states = self._pooler, self.given
+        pooled = pooler(states) if pooler is not None else None
+        return BaseModelOutputWithPooling(last_hidden_state=states, pooler_output=pooled)
+
+
+class ChoiceHead(LabelHead):
+    """A score for each choice of an example, by a head with one output, learnt from `labels` (B,)
+    by the cross-entropy of a softmax over the choices. The encoder reads (choices of all examples,
+    T)."""
+
+    def __init__(self, scorer: Head) -> None:
+        super().__init__()
+        self.scorer = scorer
 
     def forward(self, states: Tensor, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`logits` (B, choices of the example that has most); places without one have `_NONE`."""
-        scores = super().forward(states, batch)["logits"].squeeze(-1)
+        scores = self.scorer(states, batch)["logits"].squeeze(-1)
         counts = batch["num_choices"]
         places = torch.arange(int(counts.max()), device=counts.device)
         is_choice = places < counts.unsqueeze(-1)
