@@ -170,8 +170,8 @@ def fine_tune_all(
     Raises `Stopped` when asked to stop, and `UserError` for options that do not fit a task or the
     model, before any training.
     """
-    from benchmarks.finetune import tokenize
     from benchmarks.jobs import Job, run_jobs, search_settings, take_model
+    from benchmarks.training.finetune import tokenize
 
     results = {result.key: result for result in read_results(folder / RESULTS)}
     shown = {result.key for result in current_results(folder)}
@@ -262,7 +262,7 @@ def settings_digest(
 def _precision(before: Sequence[Result], options: EvaluateConfig) -> str:
     """`evaluate.precision`; for "auto" that of the records before of these tasks, else what the
     device is best at."""
-    from benchmarks.finetune import choose_device, choose_precision
+    from benchmarks.training.finetune import choose_device, choose_precision
 
     if options.precision != "auto":
         return options.precision

@@ -18,7 +18,12 @@ from typing import Any
 import torch
 
 from benchmarks.encoder import ModelSource
-from benchmarks.finetune import (
+from benchmarks.results.predictions import score_splits
+from benchmarks.results.results import Result, encoder_label, percent
+from benchmarks.tasks.load import TaskData
+from benchmarks.tasks.own import record_of
+from benchmarks.tasks.task import Line, Task
+from benchmarks.training.finetune import (
     Finetuned,
     TaskFeatures,
     choose_device,
@@ -28,11 +33,6 @@ from benchmarks.finetune import (
     tokenize,
     training_rows,
 )
-from benchmarks.results.predictions import score_splits
-from benchmarks.results.results import Result, encoder_label, percent
-from benchmarks.tasks.load import TaskData
-from benchmarks.tasks.own import record_of
-from benchmarks.tasks.task import Line, Task
 from benchmarks.training.network import keep, kept_folder
 from benchmarks.training.recipe import HyperParameters, best_of, grid, held_out_data, seeds_for
 from electrify.config.evaluate import EvaluateConfig, Role

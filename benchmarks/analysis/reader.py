@@ -24,8 +24,8 @@ from benchmarks.encoder import (
     load_network,
     open_model,
 )
-from benchmarks.finetune import choose_device
 from benchmarks.model_name import encoder_path
+from benchmarks.training.finetune import choose_device
 from electrify.system.outcome import UserError
 
 Ids = NDArray[np.int64]

@@ -20,10 +20,10 @@ from transformers import (
 )
 
 from benchmarks.encoder import ModelSource, open_model
-from benchmarks.finetune import Split
 from benchmarks.results.predictions import plain, prediction_path, write_predictions
 from benchmarks.results.results import Result
 from benchmarks.tasks.task import Task
+from benchmarks.training.finetune import Split
 from benchmarks.training.recipe import HyperParameters, hyper_parameters
 from electrify.config.load import parse_config
 from electrify.config.run import RunConfig

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from benchmarks.finetune import choose_precision
+from benchmarks.training.finetune import choose_precision
 from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from electrify.system.outcome import UserError
 from model.batch import SpecialTokens

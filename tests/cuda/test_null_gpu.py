@@ -10,7 +10,7 @@ import pytest
 from tests.cuda.nullgpu.card import CARDS, build, environment, is_null_gpu, what_is_missing
 
 HERE = Path(__file__).parent
-FINETUNE = str(HERE.parent / "benchmarks/test_finetune_cuda.py")
+FINETUNE = str(HERE.parent / "benchmarks/training/test_finetune_cuda.py")
 MISSING = what_is_missing()
 pytestmark = [
     pytest.mark.skipif(MISSING is not None, reason=str(MISSING)),

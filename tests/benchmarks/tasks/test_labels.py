@@ -16,7 +16,6 @@ from transformers import (
 )
 
 from benchmarks.encoder import open_model
-from benchmarks.finetune import Split, TaskFeatures, finetune
 from benchmarks.metrics.labels import exact_match, label_set_macro_f1, label_set_micro_f1
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead, LinearHead
@@ -30,6 +29,7 @@ from benchmarks.tasks.labels import (
 from benchmarks.tasks.load import load_data
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import GoldExample
+from benchmarks.training.finetune import Split, TaskFeatures, finetune
 from benchmarks.training.recipe import HyperParameters
 from tests.benchmarks.conftest import FILLERS, SIZES, TOPICS, build_tokenizer, words_of
 from tests.benchmarks.records import RE, bert_tokenizer, encoder_of_width, own_task_of

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from benchmarks.encoder import open_model
-from benchmarks.finetune import finetune, tokenize
 from benchmarks.tasks.load import load_data
+from benchmarks.training.finetune import finetune, tokenize
 from tests.benchmarks.records import YNAT
 
 LAYERS, HIDDEN, INTERMEDIATE, EMBEDDING = 2, 32, 64, 16  # of `model_folder`

@@ -9,9 +9,9 @@ import torch
 
 import benchmarks.training.trainer
 from benchmarks.encoder import freeze, load_encoder
-from benchmarks.finetune import TaskFeatures, finetune
 from benchmarks.tasks.load import load_data, split_by_group
 from benchmarks.tasks.task import GoldExample
+from benchmarks.training.finetune import TaskFeatures, finetune
 from benchmarks.training.network import build_network
 from benchmarks.training.trainer import Selection, Trainer
 from tests.benchmarks.conftest import split_of

@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.encoder import load_encoder
-from benchmarks.finetune import (
+from benchmarks.results.predictions import score_lines
+from benchmarks.tasks.heads.linear import LinearHead
+from benchmarks.tasks.load import load_data
+from benchmarks.tasks.task import Example, GoldExample
+from benchmarks.training.finetune import (
     TaskFeatures,
     finetune,
     low_shot_rows,
     tokenize,
     training_rows,
 )
-from benchmarks.results.predictions import score_lines
-from benchmarks.tasks.heads.linear import LinearHead
-from benchmarks.tasks.load import load_data
-from benchmarks.tasks.task import Example, GoldExample
 from tests.benchmarks.conftest import split_of
 from tests.benchmarks.records import YNAT
 

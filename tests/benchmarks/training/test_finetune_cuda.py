@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from benchmarks.encoder import ModelSource, open_model
-from benchmarks.finetune import Split, choose_device
 from benchmarks.tasks.load import load_data
+from benchmarks.training.finetune import Split, choose_device
 from benchmarks.training.network import build_network
 from benchmarks.training.trainer import Trainer
 from tests.benchmarks.conftest import split_of
