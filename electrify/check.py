@@ -119,7 +119,6 @@ def _check_addresses(config: RunConfig) -> None:
         "output_dir": config.output_dir,
         "beam.work_dir": config.beam.work_dir,
         "pretrain.checkpoint_dir": config.pretrain.checkpoint_dir,
-        "pretrain.inputs_dir": config.pretrain.inputs_dir,
     } | {f"clean.sources[{i}].path": source.path for i, source in enumerate(config.clean.sources)}
     for key, path in paths.items():
         if path is None or not is_address(path):

@@ -566,30 +566,17 @@ def ls(
     print("\ntasks\n" + "\n".join(f"  {name}" for name in tasks))
 
 
-@_verb("doctor --gpu")
-def doctor(
-    gpu: Annotated[
-        bool, Option("--gpu", help="train tiny networks on the GPU and compare them with the CPU")
-    ] = False,
-    json: Json = False,
-) -> int:
+@_verb("doctor")
+def doctor(json: Json = False) -> int:
     """Check this machine and the installation."""
     from electrify.check import check_machine
     from electrify.system.machine import versions
 
     lines, is_sound = check_machine()
-    if not json:
-        print("\n".join(lines))
-    if gpu:
-        from model.doctor import compare_gpu
-
-        for comparison in compare_gpu():
-            lines.append(str(comparison))
-            is_sound &= comparison.agrees
-            if not json:
-                print(comparison, flush=True)
     if json:
         _print_json(is_sound=is_sound, lines=lines, versions=versions())
+    else:
+        print("\n".join(lines))
     return 0 if is_sound else 1
 
 

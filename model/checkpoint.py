@@ -36,7 +36,6 @@ from electrify.stage.plan import (
     output_dir,
     stage_options,
 )
-from electrify.stage.remote import copy_stage
 from electrify.storage.files import read_json
 from electrify.storage.folder import Folder, explained
 from electrify.system.outcome import UserError
@@ -239,7 +238,6 @@ def restore_optimizer(model: nn.Module, optimizer: AdamW, moments: Mapping[str, 
 
 # --- copies at an address -------------------------------------------------------------------------
 
-_INPUTS = ("vocab", "shards")  # stage folders that pretraining reads
 _FILE = re.compile(r"checkpoint-(\d+)/([^/]+)$")
 
 
@@ -310,16 +308,3 @@ def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any]) -> Non
         temporary.replace(target)
         log(f"copied {target.name} from {url}")
         return
-
-
-def fetch_inputs(run: Path, url: str) -> None:
-    """Copy `vocab/` and `shards/` of the run at the address into the folder `run`.
-
-    A folder that is there stays. To be called by one process of a machine. What was made from what
-    is checked later, as for folders that were made here; `UserError` if one cannot be copied.
-    """
-    place = Folder(url)
-    for name in _INPUTS:
-        if not (run / name).exists():
-            with explained(f"pretrain.inputs_dir: the finished stage {url}/{name}", "copied"):
-                copy_stage(place, name, run / name)

@@ -4,44 +4,36 @@ What a step computes is `model.pretrain.Update`.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Protocol, Self, TypeVar
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
-from model.batch import Batch, Outputs, map_tensors
+from model.batch import Batch, Masked, Outputs, map_tensors
 from model.devices.device import precision_of
-from model.devices.processes import Ranks
+from model.devices.processes import Ranks, bare
+from model.electra import ElectraPretrainer
 from model.flops import fitting_micro_batch
-from model.metrics import MetricsWindow
+from model.metrics import MetricsWindow, add_sums_of
 from model.plan import Stage, stage_at
 
 Result = tuple[list[Outputs], Tensor]  # of each forward pass; the norm of all gradients
 WARM_UPS = 3  # steps of a form before it is recorded: real ones, so no weight has to go back
 
 
-class Update(Protocol):
-    """One update of a network, as it is written."""
+# shapes, stages and models that one process may compile a part for: a curriculum, a benchmark
+_RECOMPILE_LIMIT = 64
 
-    @property
-    def config(self) -> PretrainConfig: ...
-    @property
-    def window(self) -> MetricsWindow: ...
-    @property
-    def ranks(self) -> Ranks: ...
-    @property
-    def vocab_size(self) -> int: ...
-    def prepare(self, step: int) -> None: ...
-    def rehearse(self, batches: Sequence[Batch], stage: Stage) -> None: ...
-    def __call__(self, batches: Sequence[Batch], stage: Stage) -> Result: ...
-    def compiled(self, backend: str = "inductor") -> Self: ...
-    def uncompiled(self) -> Self: ...
+
+def mask(network: ElectraPretrainer, batch: Batch) -> Masked:
+    return network.mask(batch)
 
 
 def should_compile(config: PretrainConfig, device: torch.device) -> bool:
@@ -67,8 +59,8 @@ def should_record(config: PretrainConfig, device: torch.device, ranks: Ranks) ->
     return config.cuda_graph != "off" and possible
 
 
-class FastStep:
-    """The updates of one run; a call does one.
+class FastStep(ABC):
+    """The updates of one run; a call does one, as `update` is written or faster.
 
     Steps of one form, the same shapes and stage, share compiled code and a recording; the next form
     (a phase of the curriculum, the second of two stages) makes its own and drops these. What cannot
@@ -78,19 +70,35 @@ class FastStep:
     Outputs and norm of a recorded step lie where those of the next one will: read them before it.
     """
 
-    def __init__(self, update: Update, device: torch.device) -> None:
-        self._update, self._config, self._device = update, update.config, device
-        self.is_compiled = should_compile(self._config, device)
-        if self.is_compiled:
-            self._update = update.compiled()
-        is_recorded = should_record(self._config, device, update.ranks)
-        self._recorder = CudaRecorder(device) if is_recorded else None
+    def __init__(
+        self, model: nn.Module, config: PretrainConfig, window: MetricsWindow, ranks: Ranks
+    ) -> None:
+        """`model` is the network, inside DDP where several processes train it; figures are counted
+        in `window`."""
+        self.model, self.config, self.window, self.ranks = model, config, window, ranks
+        self.mask, self.add_sums = mask, add_sums_of  # parts that may be compiled
+        self._device = next(model.parameters()).device
+        self.is_compiled = should_compile(config, self._device)
+        is_recorded = should_record(config, self._device, ranks)
+        self._recorder = CudaRecorder(self._device) if is_recorded else None
         self._failures: list[str] = []  # as the log has them
         self._form: tuple[object, ...] = ()
         self._num_done = 0  # steps of this form
         self._inputs: list[Batch] = []  # what a recording reads
         self._replay: Callable[[], None] | None = None
         self._result: Result | None = None  # of the recording
+
+    @abstractmethod
+    def prepare(self, step: int) -> None:
+        """What the host decides for each step."""
+
+    @abstractmethod
+    def passes(self, batches: Sequence[Batch], stage: Stage) -> list[Outputs]:
+        """Forward and backward passes, which change gradients alone."""
+
+    @abstractmethod
+    def update(self, batches: Sequence[Batch], stage: Stage) -> Result:
+        """All that the device does in a step."""
 
     @property
     def is_recorded(self) -> bool:
@@ -108,7 +116,7 @@ class FastStep:
             raise UserError(self._advice(rows, length, _reason(error))) from None
 
     def _call(self, batches: Sequence[Batch], step: int) -> Result:
-        stage = stage_at(self._config, step)
+        stage = stage_at(self.config, step)
         shapes = ((batch.input_ids.shape, batch.mask_fraction) for batch in batches)
         form = (stage, *shapes)
         if form != self._form:
@@ -117,17 +125,17 @@ class FastStep:
             batches = self._copied(batches)
         if self.is_compiled and self._num_done == 0:
             self._compile(batches, stage)
-        work = partial(self._update, batches, stage)
+        work = partial(self.update, batches, stage)
         if self._recorder is not None and self._num_done == WARM_UPS:
             self._record(self._recorder, work)
-        self._update.prepare(step)
+        self.prepare(step)
         if self._replay is not None:
             self._replay()
         else:
             with self._warming():
                 self._result = work()
         assert self._result is not None
-        self._update.window.keep(self._result[0])
+        self.window.keep(self._result[0])
         self._num_done += 1
         return self._result
 
@@ -136,7 +144,8 @@ class FastStep:
             return f"out of memory with one sequence of {length} tokens ({reason}): take less"
         on_cuda = self._device.type == "cuda"
         memory = torch.cuda.mem_get_info(self._device)[1] if on_cuda else math.inf
-        micro = fitting_micro_batch(self._config, self._update.vocab_size, rows, length, memory)
+        vocab_size = bare(self.model).shape.vocab_size
+        micro = fitting_micro_batch(self.config, vocab_size, rows, length, memory)
         return (
             f"out of memory with micro-batches of {rows} sequences of {length} tokens ({reason}): "
             f"set pretrain.micro_batch_size = {micro}, which changes no gradient"
@@ -145,7 +154,7 @@ class FastStep:
     def how(self) -> str:
         """`bf16, compiled, a CUDA graph`: what has been chosen so far, and what failed."""
         chosen = [
-            precision_of(self._config, self._device),
+            precision_of(self.config, self._device),
             "compiled" if self.is_compiled else "as written",
             "a CUDA graph" if self.is_recorded else "",
             *self._failures,
@@ -176,18 +185,38 @@ class FastStep:
     def _compile(self, batches: Sequence[Batch], stage: Stage) -> None:
         """Compile what an update of this form calls, or fall back before anything has changed.
 
-        It runs all passes once. That changes gradients, which the next update drops, and the state
-        of the random generator, which each step sets.
+        All passes run once, and their figures are dropped. That changes gradients, which the next
+        update drops, and the state of the random generator, which each step sets.
         """
         log("compiling the step, which may take minutes")
         try:
+            self.compile_parts()
             with self._warming():
-                self._update.rehearse(batches, stage)
+                copy = MetricsWindow(self.window.languages, self._device)
+                copy.count(self.passes(batches, stage), self.add_sums)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # whatever a compiler raises; what is not its own comes again
             self._continue_without("torch.compile", "compile", error)
-            self._update, self.is_compiled = self._update.uncompiled(), False
+            bare(self.model)._compiled_call_impl = None
+            self.mask, self.add_sums, self.is_compiled = mask, add_sums_of, False
+
+    def compile_parts(self, backend: str = "inductor") -> None:
+        """The network and the other parts, without a graph break, again for each shape and stage.
+
+        Code is made at the first call and in the first backward pass. With several processes the
+        network inside DDP is compiled, since DDP's own forward is Python that cannot be.
+        """
+        import torch._dynamo
+
+        limit = torch._dynamo.config.recompile_limit
+        torch._dynamo.config.recompile_limit = max(limit, _RECOMPILE_LIMIT)
+        options: dict[str, Any] = {"fullgraph": True, "dynamic": False, "backend": backend}
+        bare(self.model).compile(**options)
+        self.add_sums = torch.compile(add_sums_of, **options)
+        if backend == "inductor":  # else Triton takes a minute to compile a sort of its own
+            options["options"] = {"triton.persistent_reductions": False}
+        self.mask = torch.compile(mask, **options)
 
     def _record(self, recorder: "CudaRecorder", work: Callable[[], Result]) -> None:
         try:
@@ -198,7 +227,7 @@ class FastStep:
 
     def _continue_without(self, what: str, option: str, error: Exception) -> None:
         reason = _reason(error)
-        if getattr(self._config, option) == "on":
+        if getattr(self.config, option) == "on":
             raise UserError(f'{what} failed ({reason}); set pretrain.{option} to "auto"') from error
         warn(f"steps run without {what}, which failed: {reason}")
         self._failures.append(f"without {what}, which failed: {reason}")

@@ -47,9 +47,6 @@ class MetricsWindow:
         self._weights: dict[str, float] = {}
         self._last: list[tuple[Tensor, ...]] = []
 
-    def empty_copy(self) -> "MetricsWindow":
-        return MetricsWindow(self.languages, self._sums.device)
-
     def add(self, outputs: Iterable[Outputs]) -> None:
         """Count the forward passes of one step, or of all validation batches, as they come."""
         self._last = []

@@ -1,11 +1,11 @@
 """The pretraining stage: a step, and the loop around it, which watches, validates and saves."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,14 +23,13 @@ from model.batch import Batch, Masked, Outputs, counts_of
 from model.checkpoint import (
     PRECISION,
     fetch_checkpoint,
-    fetch_inputs,
     load_latest,
     newest_state,
     run_identity,
     save_checkpoint,
     upload_checkpoint,
 )
-from model.compiled import FastStep
+from model.compiled import FastStep, Result
 from model.data import (
     Loader,
     SequenceData,
@@ -62,15 +61,13 @@ from model.devices.xla import check_options, end_step
 from model.electra import ElectraPretrainer
 from model.flops import parameter_counts
 from model.log import RunLog
-from model.metrics import AddSums, MetricsWindow, add_sums_of
+from model.metrics import MetricsWindow
 from model.objectives import make_pretrainer
 from model.optim import LEAST_SCALE, AdamW, clip, make_optimizer, set_learning_rate
 from model.plan import Stage, learning_rate, mixture_table, passes_of, stage_at
 from vocab.shards.files import TokenShards
 
 SUMMARY = "summary.json"
-# shapes, stages and models that one process may compile a part for: a curriculum, a benchmark
-_RECOMPILE_LIMIT = 64
 # draws of validation, the same at every validation, and of initial weights: of no step of a run.
 # Below 2**32, as torch's generator on the CPU knows no more of its seed
 _VALID_KEY_STEP = 2**31
@@ -90,9 +87,6 @@ def pretrain(config: RunConfig, overwrite: bool = False) -> None:
     if resolve_device(config.pretrain.device).type == "cpu":
         keep_freed_memory()
     with processes(config.pretrain) as ranks:
-        if config.pretrain.inputs_dir and ranks.is_first:
-            fetch_inputs(output_dir(config), config.pretrain.inputs_dir)
-        ranks.wait()
         trainer, stage = Trainer(config, ranks), pretrain_stage(config)
         has_work = ranks.any_of(outdated(stage) is not None)
         if ranks.is_first:
@@ -102,35 +96,27 @@ def pretrain(config: RunConfig, overwrite: bool = False) -> None:
         ranks.wait()
 
 
-Result = tuple[list[Outputs], Tensor]  # of each forward pass; the norm of all gradients
+class Update(FastStep):
+    """One update: mask, generate, sample, discriminate, weigh, backward, clip, update."""
 
-
-def mask(network: ElectraPretrainer, batch: Batch) -> Masked:
-    return network.mask(batch)
-
-
-@dataclass(frozen=True)
-class Update:
-    """One update: mask, generate, sample, discriminate, weigh, backward, clip, update.
-
-    `mask` and `add_sums` may be compiled.
-    """
-
-    model: nn.Module  # the network, inside DDP where several processes train it
-    optimizer: AdamW
-    config: PretrainConfig
-    window: MetricsWindow  # in which figures are counted
-    seed: int
-    ranks: Ranks = ALONE
-    mask: Callable[[ElectraPretrainer, Batch], Masked] = mask
-    add_sums: AddSums = add_sums_of
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: AdamW,
+        config: PretrainConfig,
+        window: MetricsWindow,
+        seed: int,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        super().__init__(model, config, window, ranks)
+        self.optimizer, self.seed = optimizer, seed
 
     def prepare(self, step: int) -> None:
         """What the host decides for each step: draws of dropout and the learning rate."""
         seed_dropout(self.seed, step, self.ranks.rank)
         set_learning_rate(self.optimizer, learning_rate(step, self.config))
 
-    def __call__(self, batches: Sequence[Batch], stage: Stage) -> Result:
+    def update(self, batches: Sequence[Batch], stage: Stage) -> Result:
         """One update from this process's micro-batches of a step.
 
         It reads tensors alone, waits for none of them, and does the same whatever they hold: so a
@@ -188,36 +174,6 @@ class Update:
             earlier = replace(output, terms=earlier.terms | output.terms) if earlier else output
         assert earlier is not None
         return earlier
-
-    @property
-    def vocab_size(self) -> int:
-        return int(bare(self.model).shape.vocab_size)
-
-    def rehearse(self, batches: Sequence[Batch], stage: Stage) -> None:
-        """All that an update computes before it changes a weight; its figures are dropped."""
-        self.window.empty_copy().count(self.passes(batches, stage), self.add_sums)
-
-    def compiled(self, backend: str = "inductor") -> Self:
-        """With the network and the other parts compiled, without a graph break, again for each
-        shape and stage.
-
-        Compilation happens at the first call and in the first backward pass. With several processes
-        the network inside DDP is compiled, since DDP's own forward is Python that cannot be.
-        """
-        import torch._dynamo
-
-        limit = torch._dynamo.config.recompile_limit
-        torch._dynamo.config.recompile_limit = max(limit, _RECOMPILE_LIMIT)
-        options: dict[str, Any] = {"fullgraph": True, "dynamic": False, "backend": backend}
-        bare(self.model).compile(**options)
-        add_sums = torch.compile(add_sums_of, **options)
-        if backend == "inductor":  # else Triton takes a minute to compile a sort of its own
-            options["options"] = {"triton.persistent_reductions": False}
-        return replace(self, mask=torch.compile(mask, **options), add_sums=add_sums)
-
-    def uncompiled(self) -> Self:
-        bare(self.model)._compiled_call_impl = None
-        return replace(self, mask=mask, add_sums=add_sums_of)
 
 
 class Trainer:
@@ -299,8 +255,7 @@ class Trainer:
         step = load_latest(folder, model, self.optimizer, identity=self.identity)
         self.log = RunLog(config, folder, step, self.train_data, self.device, ranks)
         window, seed = self.log.window, config.seed
-        update = Update(self.model, self.optimizer, self.config, window, seed, ranks)
-        self.train_step = FastStep(update, self.device)
+        self.train_step = Update(self.model, self.optimizer, self.config, window, seed, ranks)
         self._announce(step)
         self._make_state()
         return step

@@ -27,7 +27,6 @@ step() {  # NAME LIMIT COMMAND...
 step finetune 110 "$python" -m tools.throughput finetune --device cuda --peer --json "$folder/finetune.json"
 step tests 170 "$python" -m pytest -q -p no:cacheprovider tests/cuda/test_host.py tests/cuda/test_cuda.py tests/benchmarks/test_finetune_cuda.py
 step speed-modern 90 "$python" -m tools.throughput pretrain --device cuda --size modern-small --json "$folder/speed-modern.json"
-step doctor 60 "$python" -m electrify doctor --gpu
 step speed-fp16 60 "$python" -m tools.throughput pretrain --device cuda --precision fp16 --json "$folder/speed-fp16.json"
 step speed-modern-base 150 "$python" -m tools.throughput pretrain --device cuda --size modern-base --json "$folder/speed-modern-base.json"
 step speed-small 200 "$python" -m tools.throughput pretrain --device cuda --size small --peer --json "$folder/speed-small.json"

@@ -169,8 +169,6 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     """Factor of the generator's loss."""
     discriminator_weight: Annotated[float, Field(ge=0)] | None = None
     """Factor of the discriminator's loss. Left out: 50, or 1 where it predicts tokens."""
-    generator_steps_fraction: _Portion = 0.5
-    """Fraction of the steps in which `electra-two-stage` first trains the generator alone."""
     mlm_steps_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Fraction of the steps for MLM warm-up of the discriminator."""
     mlm_learning_rate: _Positive | None = None
@@ -226,8 +224,6 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     """Keep also a checkpoint every so many steps."""
     checkpoint_dir: Address | None = None
     """Folder or address that gets a copy of each checkpoint."""
-    inputs_dir: Address | None = None
-    """Address of a run whose `vocab/` and `shards/` are copied if missing."""
 
     @property
     def initial(self) -> dict[str, str]:
@@ -282,10 +278,8 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
 
     @property
     def generator_steps(self) -> int:
-        """Steps in which the generator alone is trained: 0 but for electra-two-stage."""
-        if self.objective != "electra-two-stage":
-            return 0
-        return max(1, round(self.num_steps * self.generator_steps_fraction))
+        """Steps in which the generator alone is trained: the first half of electra-two-stage."""
+        return round(self.num_steps / 2) if self.objective == "electra-two-stage" else 0
 
     @property
     def mlm_steps(self) -> int:
@@ -359,15 +353,12 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
                 f"curriculum: with num_steps = {self.num_steps}, a phase or the rest has no step "
                 f"(phases end at {list(self.curriculum_ends)}); change steps_fraction or num_steps"
             )
-        for option, steps, is_used in (
-            ("generator_steps_fraction", self.generator_steps, self.generator_steps > 0),
-            ("mlm_steps_fraction", self.mlm_steps, self.mlm_steps_fraction > 0),
-        ):
-            if is_used and not 0 < steps < self.num_steps:
-                yield (
-                    f"{option} = {getattr(self, option):g} of num_steps = {self.num_steps} leaves "
-                    "a stage no step; change one of them"
-                )
+        has_stages = self.mlm_steps_fraction > 0 or self.objective == "electra-two-stage"
+        if has_stages and not 0 < self.second_stage_step < self.num_steps:
+            yield (
+                f"num_steps = {self.num_steps} with objective = {self.objective!r} and "
+                f"mlm_steps_fraction = {self.mlm_steps_fraction:g}: a stage has no step; take more"
+            )
 
     def _objective_options(self) -> Iterator[str]:
         objective, sharing = f"with objective = {self.objective!r}", self.weight_sharing
@@ -400,7 +391,6 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
             ("local_attention", is_modern),
             ("global_rope_theta", is_modern),
             ("local_rope_theta", is_modern),
-            ("generator_steps_fraction", self.generator_steps > 0),
             ("generator_weight", self.has_generator),
             ("generator_learning_rate", self.has_generator),
             ("clipping", self.has_generator),

@@ -31,7 +31,6 @@ KEEPING_OPTIONS = (
     "compile",
     "cuda_graph",
     "device",
-    "inputs_dir",
     "keep_checkpoints",
     "keep_every_steps",
     "micro_batch_size",
@@ -328,8 +327,6 @@ def _earlier(config: EvaluationRun, *stages: str) -> tuple[dict[str, str], dict[
 def _edited(config: RunConfig, name: str) -> str | None:
     """The first option of a finished stage that the config has another value for."""
     folder = output_dir(config) / name
-    if config.pretrain.inputs_dir and name in ("clean", "vocab", "shards"):  # of another run
-        return None
     try:
         manifest, options = read_manifest(folder), stage_options(config, name)
     except UserError:  # who reads the folder says so

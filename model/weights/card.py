@@ -47,7 +47,7 @@ def write_cards(
     `differences` are the largest logit differences to the trained model, by network.
     """
     run, corpus = output_dir(config), _corpus(config)
-    if not corpus:  # as where the shards came from `pretrain.inputs_dir`
+    if not corpus:  # as where the shards came from another machine
         warn(f"the cards have no table of the training text: {run / 'clean'} has no report.json")
     removed: Counter[str] = Counter()
     for row in corpus.get("removed", []):

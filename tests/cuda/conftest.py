@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from model.compiled import WARM_UPS, FastStep
+from model.compiled import WARM_UPS
 from model.electra import ElectraPretrainer
 from model.metrics import MetricsWindow
 from model.optim import make_optimizer
@@ -24,13 +24,13 @@ NETWORKS: dict[str, dict[str, object]] = {
 }
 
 
-def make_step(model: ElectraPretrainer, **options: object) -> tuple[FastStep, MetricsWindow]:
+def make_step(model: ElectraPretrainer, **options: object) -> tuple[Update, MetricsWindow]:
     """The step of a network that lies on its device, "cuda" or that of the options; its figures."""
     device = torch.device(str(options.setdefault("device", "cuda")))
     model.config = model.config.model_copy(update=options)
     window = MetricsWindow(["ko"], device)
     optimizer = make_optimizer(model, model.config)
-    return FastStep(Update(model, optimizer, model.config, window, seed=5), device), window
+    return Update(model, optimizer, model.config, window, seed=5), window
 
 
 class Run:

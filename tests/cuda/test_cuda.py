@@ -5,7 +5,6 @@ written, and a whole run that is stopped. `test_null_gpu.py` runs all but the co
 a GPU.
 """
 
-import itertools
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,10 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from electrify.cli import main
-from model.compiled import FastStep
 from model.devices.device import resolve_device
-from model.doctor import compare_gpu
 from model.export import export
 from model.pretrain import Trainer, pretrain
 from tests.cuda.conftest import MUON, NETWORKS, NUM_STEPS, Run
@@ -118,18 +114,3 @@ def test_a_stopped_run_continues_as_if_it_had_not_been(tmp_path: Path, monkeypat
     assert states[0].keys() == states[1].keys()
     for key, value in states[0].items():
         torch.testing.assert_close(states[1][key], value, rtol=1e-2, atol=1e-3)
-
-
-def test_the_doctor_finds_no_difference(capsys):
-    status = main(["doctor", "--gpu"])
-    lines = capsys.readouterr().out.splitlines()
-    compared = [line for line in lines if "largest difference" in line]
-    assert len(compared) == 4
-    assert not [line for line in compared if "PROBLEM" in line]
-    assert status == 0
-
-
-def test_the_doctor_finds_a_replay_of_the_first_batch(monkeypatch):
-    """The inputs of the recording are never filled anew."""
-    monkeypatch.setattr(FastStep, "_copied", lambda self, batches: self._inputs)
-    assert [of.agrees for of in itertools.islice(compare_gpu(), 2)] == [True, False]

@@ -80,7 +80,7 @@ def _forbidden(result: Result) -> dict[str, Callable[[], object]]:
 def test_what_cuda_forbids_in_a_recording_is_found_and_training_continues(
     name: str, device: torch.device, monkeypatch: pytest.MonkeyPatch
 ):
-    real = Update.__call__
+    real = Update.update
 
     def update(*arguments: object) -> Result:
         result: Result = real(*arguments)
@@ -88,7 +88,7 @@ def test_what_cuda_forbids_in_a_recording_is_found_and_training_continues(
             _forbidden(result)[name]()
         return result
 
-    monkeypatch.setattr(Update, "__call__", update)
+    monkeypatch.setattr(Update, "update", update)
     model = random_model(hidden_dropout_prob=0.1).to(device)
     step, _ = make_step(model, **BF16)
     batch = random_batch(model, rows=8, length=32).to(device)

@@ -11,7 +11,6 @@ import torch
 
 from electrify import check
 from electrify.check import check_gpus, check_run, corpus_cost, evaluation_cost
-from electrify.cli import main
 from electrify.config.clean import Source
 from electrify.config.load import parse_config
 from electrify.config.run import RunConfig
@@ -56,7 +55,6 @@ def config(tmp_path: Path):
     ],
 )
 def test_what_cannot_work_is_named(config, sections, named, monkeypatch: pytest.MonkeyPatch):
-    import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -150,9 +148,3 @@ def test_a_card_that_torch_does_not_see_is_a_problem(is_there, monkeypatch):
     ((line,), found) = check_gpus()
     assert found == (not is_there)
     assert ("needs a driver of CUDA 13.0" in line) == is_there
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="torch sees a GPU")
-def test_without_a_gpu_nothing_is_compared(capsys):
-    assert main(["doctor", "--gpu"]) == 1
-    assert "torch sees no CUDA device here" in capsys.readouterr().err

@@ -279,7 +279,7 @@ def train_step(
     """An update as it is written: nothing is compiled or recorded."""
     update = Update(model, optimizer, model.config, MetricsWindow(["ko"]), seed)
     update.prepare(step)
-    return update(batches, stage_at(model.config, step))
+    return update.update(batches, stage_at(model.config, step))
 
 
 def idle_optimizer(model: nn.Module, rate: float = 0.0) -> AdamW:

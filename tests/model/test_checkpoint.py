@@ -13,14 +13,11 @@ from safetensors import SafetensorError
 from torch import nn
 
 from electrify.config.run import RunConfig
-from electrify.stage.folder import input_digest
 from electrify.storage.folder import Folder
 from model import checkpoint as checkpoint_module
 from model.checkpoint import (
-    _INPUTS,
     checkpoints,
     fetch_checkpoint,
-    fetch_inputs,
     load_latest,
     load_model,
     mirrored_steps,
@@ -31,7 +28,7 @@ from model.checkpoint import (
 )
 from model.optim import AdamW
 from model.pretrain import Trainer
-from tests.model.conftest import everything, idle_optimizer, make_config, make_run, with_pretrain
+from tests.model.conftest import everything, idle_optimizer, make_config, with_pretrain
 from tests.model.trained import Trained
 
 IDENTITY = {"objective": "electra", "options": {"seed": 7}}
@@ -313,38 +310,3 @@ def test_a_run_on_a_fresh_machine_ends_as_one_that_went_on(config, tmp_path, url
     second.check_same(first)
     assert {record["step"] for record in second.records} >= {2, 4, 8, 12}
     assert [p.name for p in checkpoints(tmp_path / "second")] == ["checkpoint-8", "checkpoint-12"]
-
-
-# --- inputs at an address -------------------------------------------------------------------------
-
-
-@pytest.fixture
-def run(tmp_path, url) -> Path:
-    """A run with finished inputs, which is at the address, too."""
-    make_run(tmp_path / "run")
-    files, root = fsspec.core.url_to_fs(url)
-    files.put(f"{tmp_path / 'run'}/", f"{root}/", recursive=True)
-    return tmp_path / "run"
-
-
-def test_a_fresh_machine_gets_its_inputs(tmp_path, url, run):
-    fetch_inputs(tmp_path / "machine", url)
-    for name in _INPUTS:
-        here, there = tmp_path / "machine" / name, run / name
-        assert input_digest(here, name) == input_digest(there, name)
-        files = [p.relative_to(there) for p in there.rglob("*") if p.is_file()]
-        assert all((here / path).read_bytes() == (there / path).read_bytes() for path in files)
-    assert sorted(p.name for p in (tmp_path / "machine").iterdir()) == sorted(_INPUTS)
-
-
-@pytest.mark.parametrize("lost", ["shards/manifest.json", "shards/train/ko/tokens-00000.npy"])
-@pytest.mark.usefixtures("run")
-def test_inputs_that_are_not_whole_leave_nothing_here(tmp_path, url, lost: str):
-    files, root = fsspec.core.url_to_fs(url)
-    files.rm_file(f"{root}/{lost}")
-    with pytest.raises(ValueError, match=r"inputs_dir: .*/shards cannot be copied \(FileNotFound"):
-        fetch_inputs(tmp_path / "machine", url)
-    assert [p.name for p in (tmp_path / "machine").iterdir()] == ["vocab"]
-    files.pipe_file(f"{root}/{lost}", b"cut")
-    with pytest.raises(ValueError, match="is damaged"):
-        fetch_inputs(tmp_path / "machine", url)

@@ -16,7 +16,7 @@ from torch._dynamo.backends.distributed import DDPOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 from model.batch import Batch, Masked
-from model.compiled import WARM_UPS, FastStep, should_compile, should_record
+from model.compiled import WARM_UPS, should_compile, should_record
 from model.devices.processes import ALONE, Ranks
 from model.electra import ElectraPretrainer
 from model.flops import fitting_micro_batch, memory_bytes
@@ -49,8 +49,7 @@ class Twins:
         self.config = self.plain.config
         self.optimizers = [make_optimizer(model, self.config) for model in (self.plain, self.fast)]
         self.windows = [MetricsWindow(["ko"]), MetricsWindow(["ko"])]
-        update = Update(self.fast, self.optimizers[1], self.config, self.windows[1], seed=5)
-        self.step = FastStep(update, CPU)
+        self.step = Update(self.fast, self.optimizers[1], self.config, self.windows[1], seed=5)
 
     def run(self, number: int, batches: Sequence[Batch]) -> None:
         outputs, norm = train_step(self.plain, self.optimizers[0], batches, number, seed=5)
@@ -92,7 +91,7 @@ def test_what_cannot_be_recorded_goes_on_without_and_with_on_is_an_error(caplog)
     assert "not permitted when stream is capturing" in warned
     twins.step._recorder, twins.step._num_done = BrokenRecorder(), WARM_UPS  # type: ignore[assignment]
     twins.step._inputs = [batch_of(twins.plain, 9)]
-    twins.step._config = twins.config.model_copy(update={"cuda_graph": "on"})
+    twins.step.config = twins.config.model_copy(update={"cuda_graph": "on"})
     with pytest.raises(ValueError, match=r"a CUDA graph failed .*not permitted"):
         twins.run(9, [batch_of(twins.plain, 9)])
 
@@ -106,7 +105,8 @@ def compiles(monkeypatch) -> Iterator[Callable[[str], Counters]]:
     import torch._dynamo
 
     def choose(backend: str) -> Counters:
-        monkeypatch.setattr(Update, "compiled", partialmethod(Update.compiled, backend=backend))
+        parts = partialmethod(Update.compile_parts, backend=backend)
+        monkeypatch.setattr(Update, "compile_parts", parts)
         return torch._dynamo.utils.counters
 
     torch._dynamo.reset()
@@ -178,11 +178,12 @@ def test_with_several_processes_the_compiled_network_is_cut_where_buckets_of_gra
         model.bucket_bytes_cap = 8000
         optimizer, window = make_optimizer(bare, bare.config), MetricsWindow(["ko"])
         update = Update(model, optimizer, bare.config, window, seed=0)
-        update = update.compiled() if is_fast else update
+        if is_fast:
+            update.compile_parts()
         for number in (1, 2):
             batches = [batch_of(bare, number)]
             update.prepare(number)
-            update(batches, "joint")
+            update.update(batches, "joint")
         weights.append(list(bare.parameters()))
     assert len(cuts) == 1  # compiled once
     assert cuts[0] > 3
@@ -197,7 +198,7 @@ def break_after(monkeypatch, after: int) -> None:
     """The compiled network fails in a forward pass, those before it being done."""
     calls: list[int] = []
 
-    def compiled(update: Update, backend: str = "inductor") -> Update:
+    def compile_parts(update: Update) -> None:
         model = update.model
 
         def call(*arguments: Any) -> Any:
@@ -207,9 +208,8 @@ def break_after(monkeypatch, after: int) -> None:
             return model.forward(*arguments)
 
         model._compiled_call_impl = call
-        return update
 
-    monkeypatch.setattr(Update, "compiled", compiled)
+    monkeypatch.setattr(Update, "compile_parts", compile_parts)
 
 
 def test_what_cannot_be_compiled_goes_on_from_the_same_state(monkeypatch, caplog):
@@ -217,7 +217,6 @@ def test_what_cannot_be_compiled_goes_on_from_the_same_state(monkeypatch, caplog
     break_after(monkeypatch, 1)
     twins = Twins(compile="auto", optimizer="bias-corrected")
     twins.step.is_compiled = True
-    twins.step._update.compiled()
     for number in range(1, 6):
         twins.run(number, [batch_of(twins.plain, number)])
         twins.assert_equal()

@@ -73,12 +73,12 @@ def two_stage(**options: object) -> PretrainConfig:
 
 
 def test_each_stage_has_the_schedule_of_a_run_of_its_own():
-    config = two_stage(num_steps=50, warmup_steps=10, generator_steps_fraction=0.6)
+    config = two_stage(num_steps=60, warmup_steps=10)
     assert config.generator_steps == 30
-    first, second = (preset(num_steps=n, warmup_steps=10) for n in (30, 20))
-    for step in range(50):
+    first, second = (preset(num_steps=30, warmup_steps=10) for _ in range(2))
+    for step in range(60):
         alone = learning_rate(step, first) if step < 30 else learning_rate(step - 30, second)
         assert learning_rate(step, config) == alone
         assert stage_at(config, step) == ("generator" if step < 30 else "discriminator")
-    assert learning_rate(30, config) == learning_rate(50, config) == 0
+    assert learning_rate(30, config) == learning_rate(60, config) == 0
     assert {stage_at(preset(num_steps=50, warmup_steps=0), s) for s in range(50)} == {"joint"}

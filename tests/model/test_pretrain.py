@@ -78,7 +78,7 @@ def test_text_that_the_vocabulary_cannot_spell_is_named(config, tmp_path, caplog
         assert (f"does not fit its text in {language}: 10 % of" in caplog.text) == is_named
 
 
-TWO_STAGES = VARIANTS["electra-two-stage"] | {"generator_steps_fraction": 1 / 3}
+TWO_STAGES = VARIANTS["electra-two-stage"]
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def make_ours(config: PretrainConfig, pool: Pool, device: torch.device) -> Syste
     """Steps as a run takes them."""
     model = make_model(config, pool).to(device)
     optimizer, window = make_optimizer(model, config), MetricsWindow(["Zipf"], device)
-    fast_step = FastStep(Update(model, optimizer, config, window, _SEED), device)
+    fast_step = Update(model, optimizer, config, window, _SEED)
 
     def step(number: int) -> None:
         fast_step([pool.batch(number, device)], number)

@@ -116,7 +116,6 @@ def test_an_edited_tokenizer_is_refused_by_every_stage_after_it(make, tmp_path: 
         ([], False),
         (["vocab.references=[]", "encode.valid_fraction=0.1"], False),  # its own option
         (["vocab.size=5000"], True),
-        (["vocab.size=5000", "pretrain.inputs_dir=elsewhere"], False),
     ],
 )
 def test_an_edited_config_is_said_where_earlier_work_is_used(make, caplog, overrides, is_said):

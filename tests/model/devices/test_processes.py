@@ -49,10 +49,8 @@ def short_config(folder: Path, **pretrain: object) -> RunConfig:
 
 
 def stopped_config(folder: Path) -> RunConfig:
-    """Of the whole stage, which fetches its inputs, once for both processes."""
-    make_run(folder / "inputs")
-    options = SHORT | CASES["electra"] | {"inputs_dir": str(folder / "inputs"), "num_devices": 2}
-    return make_config(folder, **options)
+    """Of the whole stage, once for both processes."""
+    return make_run(folder, **(SHORT | CASES["electra"] | {"num_devices": 2}))
 
 
 @dataclass(frozen=True)
