@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.model_name import pinned
-from benchmarks.results.predictions import write_lines, write_submissions
+from benchmarks.results.predictions import write_predictions, write_submissions
 from benchmarks.results.results import (
     RESULTS,
     Result,
@@ -208,7 +208,7 @@ def fine_tune_all(
         if result.predictions in stems:  # of other settings or data
             result = result.model_copy(update={"predictions": f"{result.predictions}-{job.key}"})
         take_model(folder, job, result)
-        write_lines(folder, result, lines)
+        write_predictions(folder, result, lines)
         append_result(folder / RESULTS, result)  # last: what has a record is whole
         trackers.log(result.seed, _tracked([result]))
         _log_result(result, job.label(source))

@@ -22,7 +22,7 @@ from benchmarks.results.predictions import score_splits
 from benchmarks.results.results import Result, encoder_label, percent
 from benchmarks.tasks.load import TaskData
 from benchmarks.tasks.own import record_of
-from benchmarks.tasks.task import Line, Task
+from benchmarks.tasks.task import Prediction, Task
 from benchmarks.training.finetune import (
     Finetuned,
     TaskFeatures,
@@ -52,8 +52,8 @@ from electrify.system.unknown import coverage_of
 MIN_SECONDS = 60.0  # of all fine-tunings, below which no forecast is given
 _UNNAMED = "models.partial"  # folder of kept networks before their record is written
 _SAVED = "finished fine-tunings are saved"
-Lines = Mapping[str, list[Line]]  # by split
-Run = Callable[[StopRequest], tuple[Result, Lines]]
+SplitPredictions = Mapping[str, list[Prediction]]  # by split
+Run = Callable[[StopRequest], tuple[Result, SplitPredictions]]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def run_jobs(
     stop: StopRequest,
     folder: Path | None = None,
     verb: str = "evaluate",
-) -> Iterator[tuple[Job, Result, Lines]]:
+) -> Iterator[tuple[Job, Result, SplitPredictions]]:
     """Each job with its record and its predictions by split, as they finish.
 
     `evaluate.num_processes` of them run at a time, one a GPU at least; they share the cores. With
@@ -109,8 +109,8 @@ def run_jobs(
         for note in [f"{n + 1} of {len(jobs)}"]
     ]
     if num_processes > 1:
-        for number, result, lines in _in_processes(runs, num_processes, device.type, stop):
-            yield jobs[number], result, lines
+        for number, result, predictions in _in_processes(runs, num_processes, device.type, stop):
+            yield jobs[number], result, predictions
         return
     for job, run in zip(jobs, runs, strict=True):
         yield job, *run(stop)
@@ -136,7 +136,7 @@ def gpu_of(slot: int) -> str | None:
 
 def _in_processes(
     runs: Sequence[Run], num_processes: int, device_type: str, stop: StopRequest
-) -> Iterator[tuple[int, Result, Lines]]:
+) -> Iterator[tuple[int, Result, SplitPredictions]]:
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
@@ -151,8 +151,8 @@ def _in_processes(
     try:
         for _ in runs:
             with handle_stop_signals(leave):
-                number, result, lines = next(finished)
-            yield number, result, lines
+                number, result, predictions = next(finished)
+            yield number, result, predictions
             if stop:
                 raise Stopped(_SAVED, stop.signal)
     except TerminatedWorkerError as error:
@@ -166,7 +166,7 @@ def _in_processes(
 
 def _work(
     number: int, run: Run, gpus: Sequence[str | None], threads: int
-) -> tuple[int, Result, Lines]:
+) -> tuple[int, Result, SplitPredictions]:
     """One job in a worker process, which sees one GPU; the parent process answers signals."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     setup_logging()
@@ -174,9 +174,9 @@ def _work(
     if (gpu := gpus[slot % len(gpus)]) is not None:  # torch reads it at its first use of CUDA
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     torch.set_num_threads(threads)
-    result, lines = run(StopRequest())
+    result, predictions = run(StopRequest())
     return_freed_memory()
-    return number, result, lines
+    return number, result, predictions
 
 
 def run_job(
@@ -188,7 +188,7 @@ def run_job(
     note: str,
     work: tuple[str, float] | None,
     stop: StopRequest,
-) -> tuple[Result, Lines]:
+) -> tuple[Result, SplitPredictions]:
     """Fine-tune, predict and score: the record, and the predictions by split.
 
     A trained encoder is written to the folder `kept`/`job.key`, where one is given. With `work`,
@@ -229,7 +229,7 @@ def run_job(
             )
         if kept is not None and job.role == "pretrained" and fitted.network is not None:
             keep(kept / job.key, fitted.network, task, source, settings)
-    metrics = score_splits(task, data.split, fitted.lines)
+    metrics = score_splits(task, data.split, fitted.predictions)
     reported = features.predicted[data.split].features
     used = fitted.hyper_parameters
     result = Result(
@@ -261,14 +261,14 @@ def run_job(
         train_fraction=job.train_fraction,
         **fitted.record,
     )
-    return result, fitted.lines
+    return result, fitted.predictions
 
 
 def _doubts(job: Job, features: TaskFeatures, source: ModelSource, fitted: Finetuned) -> list[str]:
     """What looks wrong with a record although nothing failed."""
     doubts = list[str]()
     if not fitted.degenerate:
-        doubts += job.task.doubts(job.data.train, fitted.lines[job.data.split])
+        doubts += job.task.doubts(job.data.train, fitted.predictions[job.data.split])
     if job.role == "bag-of-words":
         return doubts
     rows = features.predicted[job.data.split].features.input_ids

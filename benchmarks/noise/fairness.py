@@ -20,12 +20,12 @@ from scipy.special import expit
 from benchmarks.analysis.reader import Floats, Reader, open_reader
 from benchmarks.encoder import ModelSource, is_discriminator, is_language_model
 from benchmarks.noise.effects import Effect, Evaluated
-from benchmarks.results.predictions import lines_of_result
+from benchmarks.results.predictions import predictions_of_result
 from benchmarks.results.results import Result
 from benchmarks.statistics.uncertainty import Interval, of_variances, variance_of_mean
 from benchmarks.tasks.labels import Classification
 from benchmarks.tasks.load import TaskData, dir_of, read_splits, rows_digest, split_by_group
-from benchmarks.tasks.task import GoldExample, Line, Task
+from benchmarks.tasks.task import GoldExample, Prediction, Task
 from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
@@ -101,19 +101,19 @@ def effects(of: Evaluated) -> Iterator[Effect]:
         own = [result for result in of.results if result.task == task.name]
         for encoder, records in groupby(own, lambda result: result.role):
             about = {"task": task.name, "encoder": encoder}
-            runs = [_lines_by_id(of.folder, result) for result in records]
-            if all(line["probabilities"] is not None for run in runs for line in run.values()):
+            runs = [_predictions_by_id(of.folder, result) for result in records]
+            if all(p["probabilities"] is not None for run in runs for p in run.values()):
                 yield from _row_gaps(task, runs, of.data[task.name], annotated, about)
                 yield from _output_gaps(task, runs, about)
     for language in dict.fromkeys(_TASKS[task.name]["language"] for task in of.tasks):
         yield from _network_gaps(language, of.source)
 
 
-def _lines_by_id(folder: Path, result: Result) -> dict[str, Line]:
+def _predictions_by_id(folder: Path, result: Result) -> dict[str, Prediction]:
     return {
-        str(line["id"]): line
+        str(p["id"]): p
         for split in (result.split, HELD_OUT, TEMPLATES)
-        for line in lines_of_result(folder, result, split) or ()
+        for p in predictions_of_result(folder, result, split) or ()
     }
 
 
@@ -135,7 +135,7 @@ def _annotations(task: Task, data_dirs: Sequence[Path]) -> dict[str, dict[str, s
 
 def _row_gaps(
     task: Task,
-    runs: Sequence[Mapping[str, Line]],
+    runs: Sequence[Mapping[str, Prediction]],
     data: TaskData,
     annotated: Mapping[str, Mapping[str, str]],
     about: Mapping[str, str],
@@ -169,7 +169,7 @@ def _row_gaps(
 
 
 def _output_gaps(
-    task: Classification, runs: Sequence[Mapping[str, Line]], about: Mapping[str, str]
+    task: Classification, runs: Sequence[Mapping[str, Prediction]], about: Mapping[str, str]
 ) -> Iterator[Effect]:
     """The task's probability of a bad label where only the word of a group changes."""
     bad = [task.labels.index(label) for label in _TASKS[task.name]["unfavourable"]]

@@ -16,12 +16,12 @@ import numpy as np
 
 from benchmarks.noise.effects import Effect, Evaluated
 from benchmarks.noise.perturb import KINDS, perturbed
-from benchmarks.results.predictions import lines_of_result
+from benchmarks.results.predictions import predictions_of_result
 from benchmarks.results.results import Result
 from benchmarks.statistics.uncertainty import estimate, scored
 from benchmarks.tasks.labels import Classification, Regression, RelationExtraction
 from benchmarks.tasks.load import TaskData, rows_digest
-from benchmarks.tasks.task import Line, Task
+from benchmarks.tasks.task import Prediction, Task
 
 DEFAULT_TASKS = ("klue-ynat", "korean-hate-speech")
 NUM_ROWS = 400  # reported rows of a task that are perturbed by every kind and strength
@@ -63,29 +63,29 @@ def effects(of: Evaluated) -> Iterator[Effect]:
 
 def _effects(folder: Path, task: Task, results: Sequence[Result]) -> Iterator[Effect]:
     """Those of one task and encoder, a kind and strength each."""
-    clean = {r.seed: lines_of_result(folder, r) or [] for r in results}
+    clean = {r.seed: predictions_of_result(folder, r) or [] for r in results}
     # by kind and strength: by seed, then by the id of the clean row
-    changed_rows: dict[tuple[str, str], dict[int, dict[str, Line]]] = {}
+    changed_rows: dict[tuple[str, str], dict[int, dict[str, Prediction]]] = {}
     for result in results:
-        for line in lines_of_result(folder, result, SPLIT) or ():
-            kind, strength, row = str(line["id"]).split(_SEPARATOR, 2)
+        for p in predictions_of_result(folder, result, SPLIT) or ():
+            kind, strength, row = str(p["id"]).split(_SEPARATOR, 2)
             rows = changed_rows.setdefault((kind, strength), {}).setdefault(result.seed, {})
-            rows[row] = {**line, "id": row}
+            rows[row] = {**p, "id": row}
     values, draws = scored(task, clean)
     for (kind, strength), changed in changed_rows.items():
         mixed = {
-            seed: [changed[seed].get(str(line["id"]), line) for line in lines]
-            for seed, lines in clean.items()
+            seed: [changed[seed].get(str(p["id"]), p) for p in predictions]
+            for seed, predictions in clean.items()
         }
         now, draws_now = scored(task, mixed)
         # paired by seed (one fine-tuning has predicted both) and by row
         scores = {seed: draws.scores[seed] - draws_now.scores[seed] for seed in clean}
         lost = {seed: values[seed] - now[seed] for seed in clean}
         flipped = [
-            line["prediction"] != changed[seed][str(line["id"])]["prediction"]
-            for seed, lines in clean.items()
-            for line in lines
-            if str(line["id"]) in changed[seed]
+            p["prediction"] != changed[seed][str(p["id"])]["prediction"]
+            for seed, predictions in clean.items()
+            for p in predictions
+            if str(p["id"]) in changed[seed]
         ]
         yield Effect.of(
             estimate(lost, replace(draws, scores=scores)),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from benchmarks.encoder import ModelSource
 from benchmarks.onnx.export import VOCABULARY, Row, errors_alone, predict
-from benchmarks.results.predictions import plain, score_lines
+from benchmarks.results.predictions import plain, score_predictions
 from benchmarks.results.results import percent
 from benchmarks.statistics.uncertainty import Draws, Interval, difference, resample, resample_scores
 from benchmarks.tasks.labels import MultiLabelClassification, Regression
@@ -166,16 +166,16 @@ def task_benchmark(kept: Kept, examples: Sequence[Example]) -> Benchmark:
     features = task.featurize(examples, kept.source.tokenizer, length, train=False)
 
     def outcome(outputs: Iterable[Row]) -> Outcome:
-        lines = plain(task.lines(examples, features, list(outputs)))
-        predictions: list[Any] = []
-        for line in lines:
-            one = line["prediction"]
+        predictions = plain(task.predictions(examples, features, list(outputs)))
+        values: list[Any] = []
+        for prediction in predictions:
+            one = prediction["prediction"]
             if isinstance(task, MultiLabelClassification):
-                predictions.append(tuple(one))
+                values.append(tuple(one))
             else:
-                predictions += one if isinstance(one, list) else [one]
-        score = score_lines(task, lines)[task.headline]
-        return Outcome(predictions, score, resample(task, {0: lines}))
+                values += one if isinstance(one, list) else [one]
+        score = score_predictions(task, predictions)[task.headline]
+        return Outcome(values, score, resample(task, {0: predictions}))
 
     padding = kept.source.tokenizer.pad_token_id  # the last piece of a row of KLUE-NER
     rows = [

@@ -5,7 +5,7 @@ import json
 import math
 import shutil
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,14 @@ from benchmarks.results.results import Result, current_results, largest_part
 from benchmarks.results.run_folder import sound_file
 from benchmarks.tasks.labels import Regression
 from benchmarks.tasks.registry import TASKS
-from benchmarks.tasks.task import Line, Task
+from benchmarks.tasks.task import Prediction, Predictions, Task
 from electrify.stage.folder import write_text
 from electrify.storage.files import parse_json, read_toml
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 
 Header = Mapping[str, Any]
+SplitPredictions = Mapping[str, Predictions]  # by split
 PREDICTIONS = "predictions"  # in a folder of results
 _SCHEMA = 2
 _GLUE_FILES = read_toml(Path(__file__).with_name("glue.toml"))["glue"]
@@ -29,35 +30,33 @@ _IDENTITY = ("task", "task_version", "role", "seed", "data_sha256")
 _HEADER = ("suite", *_IDENTITY, "model_path", "train_fraction")
 
 
-def plain(lines: Sequence[Line]) -> list[Line]:
-    """The lines as they read back from a file."""
-    read: list[Line] = json.loads(json.dumps(lines))
+def plain(predictions: Predictions) -> list[Prediction]:
+    """The predictions as they read back from a file."""
+    read: list[Prediction] = json.loads(json.dumps(predictions))
     return read
 
 
-def score_lines(task: Task, lines: Sequence[Line]) -> dict[str, float]:
+def score_predictions(task: Task, predictions: Predictions) -> dict[str, float]:
     """Every metric of the task; nan in all where the model gave no numbers."""
-    if any(line["prediction"] is None for line in lines):
+    if any(p["prediction"] is None for p in predictions):
         return dict.fromkeys(task.score([]), math.nan)
-    return task.score(lines)
+    return task.score(predictions)
 
 
-def score_splits(
-    task: Task, reported: str, lines: Mapping[str, Sequence[Line]]
-) -> dict[str, float]:
+def score_splits(task: Task, reported: str, predictions: SplitPredictions) -> dict[str, float]:
     """Metrics of the reported split, and of further labelled ones as "<split>_<metric>"."""
-    metrics = score_lines(task, lines[reported])
+    metrics = score_predictions(task, predictions[reported])
     for split in task.also_reported:
-        if split in lines:
-            scores = score_lines(task, lines[split])
+        if split in predictions:
+            scores = score_predictions(task, predictions[split])
             metrics |= {f"{split}_{name}": value for name, value in scores.items()}
     return metrics
 
 
-def undefined(lines: Sequence[Line]) -> list[Line]:
-    """The lines of a model that gave no numbers: what it was asked and gold values alone."""
+def undefined(predictions: Predictions) -> list[Prediction]:
+    """The predictions of a model that gave no numbers: what it was asked and gold values alone."""
     kept = ("id", "text", "gold")
-    return [{key: line[key] if key in kept else None for key in line} for line in lines]
+    return [{key: p[key] if key in kept else None for key in p} for p in predictions]
 
 
 def prediction_path(folder: Path, result: Result, split: str = "") -> Path:
@@ -66,24 +65,24 @@ def prediction_path(folder: Path, result: Result, split: str = "") -> Path:
     return folder / PREDICTIONS / f"{result.predictions}{suffix}.jsonl"
 
 
-def write_lines(folder: Path, result: Result, lines: Mapping[str, Sequence[Line]]) -> None:
+def write_predictions(folder: Path, result: Result, predictions: SplitPredictions) -> None:
     about = {name: getattr(result, name) for name in _HEADER}
-    for split, of_split in lines.items():
+    for split, of_split in predictions.items():
         path = prediction_path(folder, result, split)
-        write_predictions(path, about | {"split": split}, of_split)
+        write_prediction_file(path, about | {"split": split}, of_split)
 
 
-def write_predictions(path: Path, header: Header, lines: Sequence[Line]) -> None:
+def write_prediction_file(path: Path, header: Header, predictions: Predictions) -> None:
     """Write `header` with the schema and the number of lines, then the lines."""
-    first = {"header": {"schema": _SCHEMA, **header, "num_examples": len(lines)}}
+    first = {"header": {"schema": _SCHEMA, **header, "num_examples": len(predictions)}}
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows = [json.dumps(line, ensure_ascii=False) for line in (first, *lines)]
+    rows = [json.dumps(p, ensure_ascii=False) for p in (first, *predictions)]
     write_text(path, "\n".join(rows) + "\n")
 
 
-def read_predictions(path: Path) -> tuple[Header, list[Line]]:
-    """Header and lines of a file; `UserError` for a file without a header or with fewer lines than
-    it says, and for a line that is no JSON."""
+def read_predictions(path: Path) -> tuple[Header, list[Prediction]]:
+    """Header and predictions of a file; `UserError` for one without a header, or with fewer lines
+    than it says, or with a line that is no JSON."""
     first, *rows = path.read_bytes().removesuffix(b"\n").split(b"\n")
     row = parse_json(first, f"{path} line 1 is damaged: it")
     header = row.get("header") if isinstance(row, dict) else None
@@ -94,21 +93,21 @@ def read_predictions(path: Path) -> tuple[Header, list[Line]]:
             f"{path} has {len(rows)} lines, its header says {header.get('num_examples')}: evaluate "
             "again with --overwrite"
         )
-    return header, [parse_json(line, str(path)) for line in rows]
+    return header, [parse_json(p, str(path)) for p in rows]
 
 
-def lines_of_result(folder: Path, result: Result, split: str = "") -> list[Line] | None:
+def predictions_of_result(folder: Path, result: Result, split: str = "") -> list[Prediction] | None:
     """The predicted rows of a split, by default the reported one; None where there is no file.
     Raises `ValueError` for a file that is damaged or of another result."""
     path = prediction_path(folder, result, split)
     if not path.is_file():
         return None
     sound_file(folder, path.relative_to(folder).as_posix())
-    header, lines = read_predictions(path)
+    header, predictions = read_predictions(path)
     for name in _IDENTITY:
         if header.get(name) != (value := getattr(result, name)):
             raise UserError(f"{path} has {name} {header.get(name)!r}, its result has {value!r}")
-    return lines
+    return predictions
 
 
 # GLUE's leaderboard.
@@ -120,35 +119,35 @@ def write_submissions(folder: Path) -> list[Path]:
     submissions = folder / "submission"
     if submissions.exists():
         shutil.rmtree(submissions)
-    by_seed: dict[int, dict[tuple[str, str], list[Line]]] = {}
+    by_seed: dict[int, dict[tuple[str, str], list[Prediction]]] = {}
     for result in largest_part(current_results(folder)):
         task = TASKS.get(result.task)
         if result.role != "pretrained" or task is None or task.suite != "glue":
             continue
         for split in task.unlabelled:
-            lines = lines_of_result(folder, result, split)
-            if lines and all(line["prediction"] is not None for line in lines):
-                by_seed.setdefault(result.seed, {})[task.name, split] = lines
-            elif lines:
+            predictions = predictions_of_result(folder, result, split)
+            if predictions and all(p["prediction"] is not None for p in predictions):
+                by_seed.setdefault(result.seed, {})[task.name, split] = predictions
+            elif predictions:
                 warn(f"{task.name} {split}: its training failed, so nothing is written")
     written = [
-        write_glue_zip(submissions / f"pretrained-{seed}" / "glue.zip", lines)
-        for seed, lines in by_seed.items()
+        write_glue_zip(submissions / f"pretrained-{seed}" / "glue.zip", predictions)
+        for seed, predictions in by_seed.items()
     ]
     for path in written:
         log(f"wrote {path}")
     return written
 
 
-def write_glue_zip(path: Path, lines: Mapping[tuple[str, str], Sequence[Line]]) -> Path:
+def write_glue_zip(path: Path, predictions: Mapping[tuple[str, str], Predictions]) -> Path:
     """The leaderboard's zip of the tasks and splits there are; says which of its files lack."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as archive:
         for name, (task, split) in _GLUE_FILES.items():
-            if (task, split) in lines:
-                text = glue_table(TASKS[task], lines[task, split])
+            if (task, split) in predictions:
+                text = glue_table(TASKS[task], predictions[task, split])
                 archive.writestr(zipfile.ZipInfo(name, _ZIP_DATE), text, zipfile.ZIP_DEFLATED)
-    if lacking := [name for name, key in _GLUE_FILES.items() if tuple(key) not in lines]:
+    if lacking := [name for name, key in _GLUE_FILES.items() if tuple(key) not in predictions]:
         warn(
             f"{path} lacks {', '.join(lacking)}; the leaderboard wants all "
             f"{len(_GLUE_FILES)} (test files of GLUE below the data folder are predicted, those "
@@ -157,13 +156,13 @@ def write_glue_zip(path: Path, lines: Mapping[tuple[str, str], Sequence[Line]]) 
     return path
 
 
-def glue_table(task: Task, lines: Sequence[Line]) -> str:
+def glue_table(task: Task, predictions: Predictions) -> str:
     """`index<TAB>prediction`, the index from 0 in each file, labels as in the data's files, STS-B
     within 0..5 and with three decimals."""
     low, high = task.value_range
     rows = ["index\tprediction"]
-    for index, line in enumerate(lines):
-        value = line["prediction"]
+    for index, prediction in enumerate(predictions):
+        value = prediction["prediction"]
         if isinstance(task, Regression):
             value = f"{min(max(value, low), high):.3f}"
         rows.append(f"{index}\t{value}")

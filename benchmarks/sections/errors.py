@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.results.predictions import lines_of_result
+from benchmarks.results.predictions import predictions_of_result
 from benchmarks.results.results import Result, percent, task_of
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import TaskScore, scores_of
@@ -20,7 +20,7 @@ from benchmarks.tasks.load import (
     sample_rows,
     split_by_group,
 )
-from benchmarks.tasks.task import Example, Line, Task
+from benchmarks.tasks.task import Example, Prediction, Predictions, Task
 from electrify.page.page import Page
 from electrify.system.outcome import UserError
 
@@ -36,20 +36,20 @@ class TaskErrors:
 
     label: str
     task: Task
-    predictions: Sequence[Sequence[Line]]
+    predictions: Sequence[Predictions]
     examples: Sequence[Example] | None = None
     notes: Sequence[str] = ()  # what is missing, and why
 
     def confusions(self) -> Counter[tuple[str, str]]:
         """How often each (gold, predicted) label occurs, in all seeds together."""
-        lines = [line for of_seed in self.predictions for line in of_seed]
-        return Counter(pair for line in lines for pair in self.task.label_pairs(line))
+        predictions = [p for of_seed in self.predictions for p in of_seed]
+        return Counter(pair for p in predictions for pair in self.task.label_pairs(p))
 
     def worst(self) -> list[tuple[int, float]]:
         """(position, mean error over seeds) of the examples with the largest, in file order."""
         errors = [
-            statistics.fmean(self.task.error(line) for line in lines)
-            for lines in zip(*self.predictions, strict=True)
+            statistics.fmean(self.task.error(p) for p in predictions)
+            for predictions in zip(*self.predictions, strict=True)
         ]
         positions = sorted(range(len(errors)), key=lambda position: -errors[position])
         return [(n, errors[n]) for n in positions[:_NUM_WORST] if errors[n] > 0]
@@ -80,18 +80,18 @@ def errors_of(
     return found
 
 
-def _predictions(run: RunFolder, score: TaskScore) -> tuple[list[list[Line]], list[str]]:
+def _predictions(run: RunFolder, score: TaskScore) -> tuple[list[list[Prediction]], list[str]]:
     """Those of each seed of the encoder that gave numbers, and notes on the others."""
     predictions, notes = [], []
     results = [result for result in score.results if result.role == "pretrained"]
     for result in sorted(results, key=lambda result: result.seed):
-        lines = lines_of_result(run.place(score.stage), result)
-        if lines is None:
+        own = predictions_of_result(run.place(score.stage), result)
+        if own is None:
             notes.append(f"seed {result.seed}: its predictions are not there")
-        elif any(line["prediction"] is None for line in lines):
+        elif any(p["prediction"] is None for p in own):
             notes.append(f"seed {result.seed}: its training failed; it is left out")
         else:
-            predictions.append(lines)
+            predictions.append(own)
     return predictions, notes
 
 
@@ -179,15 +179,15 @@ def _add_worst(page: Page, errors: TaskErrors, with_texts: bool) -> None:
         return
     page.heading(f"The worst {len(worst)}", level=4)
     for position, error in worst:
-        lines = [of_seed[position] for of_seed in errors.predictions]
-        line = sorted(lines, key=errors.task.error)[len(lines) // 2]  # the middle seed
+        by_error = sorted((run[position] for run in errors.predictions), key=errors.task.error)
+        prediction = by_error[len(by_error) // 2]  # of the seed in the middle
         texts = errors.examples[position].texts if errors.examples else ()
         samples = [("text" if len(texts) == 1 else f"text {n}", x) for n, x in enumerate(texts, 1)]
         # a gold value that is no label may be a piece of the text
-        is_quoted = with_texts or line["gold"] in errors.task.labels
-        samples += [(side, _said(line[side], is_quoted)) for side in ("gold", "prediction")]
+        is_quoted = with_texts or prediction["gold"] in errors.task.labels
+        samples += [(side, _said(prediction[side], is_quoted)) for side in ("gold", "prediction")]
         shown = [(side, x if len(x) <= _MAX_TEXT else x[:_MAX_TEXT] + " …") for side, x in samples]
-        page.text_samples(f"{line['id']}, error {error:.2f}", shown)
+        page.text_samples(f"{prediction['id']}, error {error:.2f}", shown)
 
 
 def _said(value: Any, is_quoted: bool) -> str:

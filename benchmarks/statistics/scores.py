@@ -14,11 +14,11 @@ from benchmarks.metrics.labels import (
     glue_8_tasks_without_wnli,
     glue_9_tasks,
 )
-from benchmarks.results.predictions import lines_of_result
+from benchmarks.results.predictions import predictions_of_result
 from benchmarks.results.results import BASELINES, Result, differing, percent, task_of
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.uncertainty import Draws, Interval, estimate, resample, score_bounds
-from benchmarks.tasks.task import Line
+from benchmarks.tasks.task import Predictions
 from electrify.system.outcome import UserError
 
 
@@ -158,31 +158,31 @@ def _check_records(stage: str, results: Sequence[Result]) -> None:
 
 
 def _task_score(stage: str, results: Sequence[Result], place: Path | None) -> TaskScore:
-    lines, note = lines_of(results, place)
+    predictions, note = predictions_by_result(results, place)
     by_role = {}
     for role in ("pretrained", *BASELINES):
         records = [result for result in results if result.role == role]
         draws, task = None, task_of(results[0])
-        if records and lines and task:
-            draws = resample(task, {r.seed: lines[role, r.seed] for r in records})
+        if records and predictions and task:
+            draws = resample(task, {r.seed: predictions[role, r.seed] for r in records})
         by_role[role] = sample_of(records, draws)
     return TaskScore(stage, tuple(results), by_role, note)
 
 
-def lines_of(
+def predictions_by_result(
     results: Sequence[Result], place: Path | None
-) -> tuple[dict[tuple[str, int], Sequence[Line]], str]:
+) -> tuple[dict[tuple[str, int], Predictions], str]:
     """The predictions of every role and seed, or none and the reason."""
     if place is None:
         return {}, "without predictions"
     if task_of(results[0]) is None:
         return {}, "the task is not known here"
-    by_result: dict[tuple[str, int], Sequence[Line]] = {}
+    by_result: dict[tuple[str, int], Predictions] = {}
     for result in results:
-        lines = lines_of_result(place, result)
-        if lines is None:
+        predictions = predictions_of_result(place, result)
+        if predictions is None:
             return {}, f"no predictions of {result.encoder}, seed {result.seed}"
-        by_result[result.role, result.seed] = lines
+        by_result[result.role, result.seed] = predictions
     return by_result, ""
 
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.results.predictions import score_lines
+from benchmarks.results.predictions import score_predictions
 from benchmarks.results.results import Score, percent
-from benchmarks.tasks.task import Line, Sampler, Task
+from benchmarks.tasks.task import Predictions, Sampler, Task
 from electrify.system.outcome import UserError
 
 NUM_RESAMPLES = 200  # the standard error of a score is known to a twentieth
@@ -43,8 +43,8 @@ class Draws:
         return np.asarray(np.mean([self.scores[seed] for seed in seeds], axis=0))
 
 
-def resample(task: Task, runs: Mapping[int, Sequence[Line]]) -> Draws:
-    """Score the lines of each seed on `NUM_RESAMPLES` samples of the examples, with replacement.
+def resample(task: Task, runs: Mapping[int, Predictions]) -> Draws:
+    """Score the predictions of each seed on `NUM_RESAMPLES` resamples of the examples.
 
     The draws depend on the ids of the examples alone: every seed and every model has the same.
     Raises `ValueError` where seeds hold other examples.
@@ -52,12 +52,12 @@ def resample(task: Task, runs: Mapping[int, Sequence[Line]]) -> Draws:
     # by id: two files may hold the same examples in another order
     by_place = task.hub is not None and not task.hub.has_ids
     ordered = {
-        seed: list(lines) if by_place else sorted(lines, key=lambda line: str(line["id"]))
-        for seed, lines in runs.items()
+        seed: list(predictions) if by_place else sorted(predictions, key=lambda p: str(p["id"]))
+        for seed, predictions in runs.items()
     }
     digests = {
-        _digest(str(number if by_place else line["id"]) for number, line in enumerate(lines))
-        for lines in ordered.values()
+        _digest(str(n if by_place else p["id"]) for n, p in enumerate(predictions))
+        for predictions in ordered.values()
     }
     if len(digests) != 1:
         raise UserError(
@@ -66,9 +66,9 @@ def resample(task: Task, runs: Mapping[int, Sequence[Line]]) -> Draws:
     num_examples = len(next(iter(runs.values())))
     scorers = {
         seed: (lambda positions: math.nan)  # of a failed training
-        if any(line["prediction"] is None for line in lines)
-        else task.headline_sampler(lines)
-        for seed, lines in ordered.items()
+        if any(p["prediction"] is None for p in predictions)
+        else task.headline_sampler(predictions)
+        for seed, predictions in ordered.items()
     }
     return resample_scores(digests.pop(), num_examples, scorers)
 
@@ -127,9 +127,9 @@ def estimate(
     return replace(mean, low=max(mean.low, bounds[0]), high=min(mean.high, bounds[1]))
 
 
-def scored(task: Task, runs: Mapping[int, Sequence[Line]]) -> tuple[dict[int, float], Draws]:
-    """The headline of prediction lines by seed, and on resampled examples."""
-    values = {seed: score_lines(task, lines)[task.headline] for seed, lines in runs.items()}
+def scored(task: Task, runs: Mapping[int, Predictions]) -> tuple[dict[int, float], Draws]:
+    """The headline of predictions by seed, and on resampled examples."""
+    values = {seed: score_predictions(task, run)[task.headline] for seed, run in runs.items()}
     return values, resample(task, runs)
 
 

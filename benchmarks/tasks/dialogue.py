@@ -15,11 +15,13 @@ from benchmarks.tasks.features import continuation_prefix
 from benchmarks.tasks.rows import Row, list_field, text_field
 from benchmarks.tasks.task import (
     Arrays,
+    Details,
     Features,
     GoldExample,
-    Line,
     Outputs,
     Positions,
+    Prediction,
+    Predictions,
     Sampler,
     Task,
 )
@@ -160,21 +162,21 @@ class DialogueStateTracking(Task):
                 array[row, slot, : len(value)] = value
         return {"gates": gates, "values": array}
 
-    def line(self, example: GoldExample, output: Outputs, features: Features, row: int) -> Line:
+    def prediction(self, example: GoldExample, output: Outputs, details: Details) -> Prediction:
         """The gold state as the file has it, and the one that gates and generated pieces say."""
         gates = [GATES[gate] for gate in output["gate_logits"].argmax(axis=-1)]
-        generated, tokenizer = output["generated"].tolist(), features.details["tokenizer"][row]
+        generated, tokenizer = output["generated"].tolist(), details["tokenizer"]
         return {
             "gold": None if example.gold is None else list(example.gold),
             "prediction": recovered_state(self.labels, gates, generated, tokenizer),
         }
 
-    def headline_sampler(self, lines: Sequence[Line]) -> Sampler:
-        scores = np.array([slot_micro_f1([line["gold"]], [line["prediction"]]) for line in lines])
+    def headline_sampler(self, predictions: Predictions) -> Sampler:
+        scores = np.array([slot_micro_f1([p["gold"]], [p["prediction"]]) for p in predictions])
         return lambda positions: float(scores[positions].mean())
 
-    def error(self, line: Line) -> float:
-        return 1 - slot_micro_f1([line["gold"]], [line["prediction"]])
+    def error(self, prediction: Prediction) -> float:
+        return 1 - slot_micro_f1([prediction["gold"]], [prediction["prediction"]])
 
 
 def _checked_state(state: Any, slots: Sequence[str], location: str) -> tuple[str, ...]:

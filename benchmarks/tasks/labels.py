@@ -30,12 +30,14 @@ from benchmarks.tasks.rows import Row, class_name, is_missing, label_ids, nested
 from benchmarks.tasks.task import (
     SEGMENTS,
     Arrays,
+    Details,
     Example,
     Features,
     GoldExample,
-    Line,
     Outputs,
     Positions,
+    Prediction,
+    Predictions,
     Sampler,
     Task,
 )
@@ -77,7 +79,7 @@ class SingleLabel(TextTask):
         filled = [IGNORED_LABEL if label is None else label for label in labels]
         return {"labels": np.array(filled, dtype=np.int64)}
 
-    def line(self, example: GoldExample, output: Outputs, features: Features, row: int) -> Line:
+    def prediction(self, example: GoldExample, output: Outputs, details: Details) -> Prediction:
         from scipy.special import softmax
 
         logits = output["logits"][: self.num_labels(example)]
@@ -94,12 +96,12 @@ class SingleLabel(TextTask):
     def rounded(self, probability: float) -> float:
         return round(probability, 6)
 
-    def sides(self, lines: Sequence[Line]) -> tuple[Positions, Positions]:
-        gold, predicted = super().sides(lines)
+    def sides(self, predictions: Predictions) -> tuple[Positions, Positions]:
+        gold, predicted = super().sides(predictions)
         return self.ids_of(gold), self.ids_of(predicted)
 
-    def label_pairs(self, line: Line) -> list[tuple[str, str]]:
-        return [(line["gold"], line["prediction"])]
+    def label_pairs(self, prediction: Prediction) -> list[tuple[str, str]]:
+        return [(prediction["gold"], prediction["prediction"])]
 
 
 class Classification(SingleLabel):
@@ -113,11 +115,11 @@ class Classification(SingleLabel):
         """What a bag of words is made of: the text, or both of a pair."""
         return example.texts
 
-    def doubts(self, train: Sequence[GoldExample], lines: Sequence[Line]) -> list[str]:
+    def doubts(self, train: Sequence[GoldExample], predictions: Predictions) -> list[str]:
         """Those of every kind with one label, and gold labels that cannot have been learnt."""
-        doubts = super().doubts(train, lines)
+        doubts = super().doubts(train, predictions)
         learnt = {self.labels[e.gold] for e in train if e.gold is not None}
-        if unknown := sorted({line["gold"] for line in lines} - learnt):
+        if unknown := sorted({p["gold"] for p in predictions} - learnt):
             doubts.append(
                 f"{', '.join(unknown)} among the reported rows is in no training row: are the "
                 "files of one version?"
@@ -216,7 +218,7 @@ class MultiLabelClassification(TextTask):
         sets = [features.labels["labels"][row] or () for row in rows]
         return {"label_sets": self._indicators(sets).astype(np.float32)}
 
-    def line(self, example: GoldExample, output: Outputs, features: Features, row: int) -> Line:
+    def prediction(self, example: GoldExample, output: Outputs, details: Details) -> Prediction:
         from scipy.special import expit
 
         probabilities = expit(output["logits"].astype(np.float64))
@@ -227,23 +229,23 @@ class MultiLabelClassification(TextTask):
             "probabilities": [round(p, 6) for p in probabilities.tolist()],
         }
 
-    def sides(self, lines: Sequence[Line]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def sides(self, predictions: Predictions) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """(n, labels) each: which labels are given, and which were predicted."""
         gold, predicted = (
             self._indicators([self.ids_of(labels) for labels in side])
-            for side in super().sides(lines)
+            for side in super().sides(predictions)
         )
         return gold, predicted
 
-    def label_pairs(self, line: Line) -> list[tuple[str, str]]:
+    def label_pairs(self, prediction: Prediction) -> list[tuple[str, str]]:
         sides = [
-            [label if label in line[side] else "" for label in self.labels]
+            [label if label in prediction[side] else "" for label in self.labels]
             for side in ("gold", "prediction")
         ]
         return [pair for pair in zip(*sides, strict=True) if any(pair)]
 
-    def error(self, line: Line) -> float:
-        return float(len({*line["gold"]} ^ {*line["prediction"]}))
+    def error(self, prediction: Prediction) -> float:
+        return float(len({*prediction["gold"]} ^ {*prediction["prediction"]}))
 
     def _indicators(self, sets: Sequence[Any]) -> NDArray[np.bool_]:
         matrix = np.zeros((len(sets), len(self.labels)), dtype=np.bool_)
@@ -282,22 +284,22 @@ class Regression(TextTask):
         gold = np.array([features.labels["labels"][row] for row in rows], dtype=np.float64)
         return {"values": ((gold - low) / (high - low)).astype(np.float32)}
 
-    def line(self, example: GoldExample, output: Outputs, features: Features, row: int) -> Line:
+    def prediction(self, example: GoldExample, output: Outputs, details: Details) -> Prediction:
         low, high = self.value_range
         value = low + (high - low) * float(output["logits"][0])
         if self.is_bounded:
             value = min(max(value, low), high)
         return {"gold": example.gold, "prediction": value}
 
-    def sides(self, lines: Sequence[Line]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        gold, predicted = (np.array(side, dtype=np.float64) for side in super().sides(lines))
+    def sides(self, predictions: Predictions) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        gold, predicted = (np.array(side, dtype=np.float64) for side in super().sides(predictions))
         return gold, predicted
 
-    def score(self, lines: Sequence[Line]) -> dict[str, float]:
-        return super().score(lines if len(lines) > 1 else [])
+    def score(self, predictions: Predictions) -> dict[str, float]:
+        return super().score(predictions if len(predictions) > 1 else [])
 
-    def error(self, line: Line) -> float:
-        return abs(float(line["gold"] - line["prediction"]))
+    def error(self, prediction: Prediction) -> float:
+        return abs(float(prediction["gold"] - prediction["prediction"]))
 
 
 SUBJECT = ("<subj>", "</subj>")
@@ -435,12 +437,12 @@ class RelationExtraction(Classification):
         """To significant digits, not decimals: the curves ask for the order of small ones too."""
         return float(f"{probability:.8g}")
 
-    def score(self, lines: Sequence[Line]) -> dict[str, float]:
+    def score(self, predictions: Predictions) -> dict[str, float]:
         """Micro F1 without `no_relation` and the areas under the precision-recall curves."""
         no_relation = self.labels.index(NO_RELATION)
-        gold, predicted = self.sides(lines)
-        size = (len(lines), len(self.labels))
-        probabilities = np.reshape([line["probabilities"] for line in lines], size)
+        gold, predicted = self.sides(predictions)
+        size = (len(predictions), len(self.labels))
+        probabilities = np.reshape([p["probabilities"] for p in predictions], size)
         scores = {
             "micro_f1": micro_f1(gold, predicted, no_relation),
             "auprc": auprc(gold, probabilities),
@@ -449,8 +451,8 @@ class RelationExtraction(Classification):
                 gold, probabilities, no_relation
             ),
         }
-        return scores if lines else dict.fromkeys(scores, float("nan"))
+        return scores if predictions else dict.fromkeys(scores, float("nan"))
 
-    def headline_sampler(self, lines: Sequence[Line]) -> Sampler:
-        (gold, predicted), no_relation = self.sides(lines), self.labels.index(NO_RELATION)
+    def headline_sampler(self, predictions: Predictions) -> Sampler:
+        (gold, predicted), no_relation = self.sides(predictions), self.labels.index(NO_RELATION)
         return lambda positions: micro_f1(gold[positions], predicted[positions], no_relation)

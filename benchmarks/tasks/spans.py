@@ -23,7 +23,17 @@ from benchmarks.metrics import reading
 from benchmarks.tasks.features import QuestionExample, Window, fitted_lengths, window_rows
 from benchmarks.tasks.files import questions_of
 from benchmarks.tasks.rows import GoldAnswer, Row, placed_answers, spelt_answers
-from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Sampler, Task
+from benchmarks.tasks.task import (
+    Arrays,
+    Example,
+    Features,
+    Outputs,
+    Positions,
+    Prediction,
+    Predictions,
+    Sampler,
+    Task,
+)
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
@@ -194,7 +204,7 @@ NORMALIZE: Mapping[Scorer, Callable[[str], str]] = {
     "klue-mrc": reading.normalize_klue,
     "korquad-1.0": reading.normalize_korquad,
 }
-NUM_CANDIDATES_KEPT = 5  # of the n best texts, in a line
+NUM_CANDIDATES_KEPT = 5  # of the n best texts, in a prediction
 _BEAM = ("start_index", "end_index", "start_log_probs", "end_log_probs")  # of `JointHead`
 
 
@@ -302,9 +312,9 @@ class Spans(Task):
         }
         return {**labels, "answer_mask": mask}
 
-    def lines(
+    def predictions(
         self, examples: Sequence[QuestionExample], features: Features, outputs: Sequence[Outputs]
-    ) -> list[Line]:
+    ) -> list[Prediction]:
         """The answer of each question and its best candidates.
 
         Where questions may have no answer, "answer" is the best text, "null_odds" what speaks
@@ -313,23 +323,23 @@ class Spans(Task):
         rows_of: dict[int, list[int]] = defaultdict(list)
         for row, number in enumerate(features.example_of.tolist()):
             rows_of[number].append(row)
-        lines = []
+        predictions = []
         for number, example in enumerate(examples):
             best = self._best(example, features, outputs, rows_of[number])
             gold = None if example.answers is None else [answer.text for answer in example.answers]
-            line: Line = {"id": example.id, "gold": gold, "prediction": best.text}
+            prediction: Prediction = {"id": example.id, "gold": gold, "prediction": best.text}
             if best.null_odds is not None:
                 if best.null_odds > self.null_threshold:
-                    line["prediction"] = ""
-                line |= {"answer": best.text, "null_odds": best.null_odds}
+                    prediction["prediction"] = ""
+                prediction |= {"answer": best.text, "null_odds": best.null_odds}
             if example.question_type is not None:
-                line["question_type"] = example.question_type
+                prediction["question_type"] = example.question_type
             if isinstance(example, MlqaExample):
-                line["language"] = example.language
+                prediction["language"] = example.language
             pairs = zip(best.candidates, best.probabilities, strict=True)
             n_best = [[c.text, round(probability, 6)] for c, probability in pairs]
-            lines.append({**line, "n_best": n_best[:NUM_CANDIDATES_KEPT]})
-        return lines
+            predictions.append({**prediction, "n_best": n_best[:NUM_CANDIDATES_KEPT]})
+        return predictions
 
     def _best(
         self,
@@ -363,40 +373,42 @@ class Spans(Task):
         nulls_or_none = nulls if self.has_unanswerable else None
         return klue_answer(tables, text_of, self.n_best_size, nulls_or_none)
 
-    def score(self, lines: Sequence[Line]) -> dict[str, float]:
+    def score(self, predictions: Predictions) -> dict[str, float]:
         keys = ("gold", "prediction", "answer", "null_odds", "question_type")
-        gold, predictions, answers, odds, types = (
-            {line["id"]: line[key] for line in lines if key in line} for key in keys
+        gold, answered, answers, odds, types = (
+            {p["id"]: p[key] for p in predictions if key in p} for key in keys
         )
         match self.scorer:
             case "squad-1.1":
-                values = reading.squad_v1(gold, predictions)
+                values = reading.squad_v1(gold, answered)
             case "korquad-1.0":
-                values = reading.korquad(gold, predictions)
+                values = reading.korquad(gold, answered)
             case "mlqa":
-                values = reading.mlqa(gold, predictions, lines[0]["language"] if lines else "en")
+                language = predictions[0]["language"] if predictions else "en"
+                values = reading.mlqa(gold, answered, language)
             case "squad-2.0":
                 values = reading.squad_v2(gold, answers, odds, self.null_threshold)
             case "klue-mrc":
-                of_all = types if len(types) == len(lines) else None
-                values = reading.klue_mrc(gold, predictions, of_all)
+                of_all = types if len(types) == len(predictions) else None
+                values = reading.klue_mrc(gold, answered, of_all)
         return {self.headline: values[self.headline], **values}
 
-    def headline_sampler(self, lines: Sequence[Line]) -> Sampler:
-        scores = np.array([self.score([line])[self.headline] for line in lines])
+    def headline_sampler(self, predictions: Predictions) -> Sampler:
+        scores = np.array([self.score([p])[self.headline] for p in predictions])
         return lambda positions: float(scores[positions].mean())
 
-    def label_pairs(self, line: Line) -> list[tuple[str, str]]:
+    def label_pairs(self, prediction: Prediction) -> list[tuple[str, str]]:
         if not self.has_unanswerable:
             return []
-        gold, predicted = ("answer" if line[s] else "no answer" for s in ("gold", "prediction"))
+        sides = (prediction["gold"], prediction["prediction"])
+        gold, predicted = ("answer" if side else "no answer" for side in sides)
         return [(gold, predicted)]
 
-    def error(self, line: Line) -> float:
+    def error(self, prediction: Prediction) -> float:
         """0 for an exact match."""
         normalize = NORMALIZE[self.scorer]
-        answers = {normalize(answer) for answer in line["gold"] or [""]}
-        return float(normalize(line["prediction"]) not in answers)
+        answers = {normalize(answer) for answer in prediction["gold"] or [""]}
+        return float(normalize(prediction["prediction"]) not in answers)
 
 
 class OwnReading(Spans):

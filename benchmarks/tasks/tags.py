@@ -4,7 +4,7 @@ By words, as the NER of Naver and KoELECTRA have it (finetune/processor/ner.py):
 a word learns and predicts its label. A word that the maximum length cuts off, or that has no
 pieces, counts as predicted "O"; that code does not score the first and reads the second as [UNK].
 
-By characters, as KLUE-NER has it; `benchmarks.metrics.tags` has the rules. A line holds the
+By characters, as KLUE-NER has it; `benchmarks.metrics.tags` has the rules. A prediction holds the
 labels of characters by the tokenizer's offsets, for the corrected metrics, and those by the
 official alignment, for the official ones, where they differ: beside [UNK]s, and where characters
 are cut off. The official code fills every row up to the maximum length and frames a sentence by
@@ -40,12 +40,14 @@ from benchmarks.tasks.files import TAGS, TOKENS, read_text, sentence_blocks
 from benchmarks.tasks.rows import Row, class_name, entity_spans, iob2, label_ids, list_field, nested
 from benchmarks.tasks.task import (
     Arrays,
+    Details,
     Example,
     Features,
     GoldExample,
-    Line,
     Outputs,
     Positions,
+    Prediction,
+    Predictions,
     Sampler,
     Task,
 )
@@ -60,24 +62,24 @@ class Tagging(Task):
         labels = [features.labels["labels"][row] for row in rows]
         return {"labels": padded(labels, length, IGNORED_LABEL, np.int64)}
 
-    def headline_sampler(self, lines: Sequence[Line]) -> Sampler:
-        gold, predicted = self.sides(lines)[:2]
-        lengths = [len(self.sides([line])[0]) for line in lines]
+    def headline_sampler(self, predictions: Predictions) -> Sampler:
+        gold, predicted = self.sides(predictions)[:2]
+        lengths = [len(self.sides([p])[0]) for p in predictions]
         return entity_f1_sampler(gold, predicted, self.tag_names, lengths, self.headline)
 
-    def label_pairs(self, line: Line) -> list[tuple[str, str]]:
-        return list(zip(line["gold"], line["prediction"], strict=True))
+    def label_pairs(self, prediction: Prediction) -> list[tuple[str, str]]:
+        return list(zip(prediction["gold"], prediction["prediction"], strict=True))
 
-    def error(self, line: Line) -> float:
-        return fmean(gold != predicted for gold, predicted in self.label_pairs(line))
+    def error(self, prediction: Prediction) -> float:
+        return fmean(gold != predicted for gold, predicted in self.label_pairs(prediction))
 
     @property
     def tag_names(self) -> Sequence[str]:
         """The labels as metrics read them: B-TYPE, I-TYPE and O."""
         return self.labels
 
-    def constant(self, lines: Sequence[Line], side: str = "prediction") -> str | None:
-        labels = {str(label) for line in lines for label in line[side]}
+    def constant(self, predictions: Predictions, side: str = "prediction") -> str | None:
+        labels = {str(label) for p in predictions for label in p[side]}
         return labels.pop() if len(labels) == 1 else None
 
     def gold_names(self, row: Row, location: str) -> Sequence[Any]:
@@ -149,9 +151,9 @@ class WordTagging(Tagging):
             details={"firsts": firsts},
         )
 
-    def line(self, example: WordsExample, output: Outputs, features: Features, row: int) -> Line:
+    def prediction(self, example: WordsExample, output: Outputs, details: Details) -> Prediction:
         predicted = [self.unseen] * len(example.words)
-        for word, piece in features.details["firsts"][row].items():
+        for word, piece in details["firsts"].items():
             predicted[word] = self.labels[int(output["logits"][piece].argmax())]
         return {"gold": [self.labels[tag] for tag in example.tags], "prediction": predicted}
 
@@ -159,10 +161,10 @@ class WordTagging(Tagging):
     def tag_names(self) -> Sequence[str]:
         return [prefixed(label) for label in self.labels]
 
-    def sides(self, lines: Sequence[Line]) -> tuple[Any, ...]:
+    def sides(self, predictions: Predictions) -> tuple[Any, ...]:
         """Gold and predicted label ids of all words, sentences parted by an "O"; the names."""
         gold, predicted = (
-            self.ids_of(label for line in lines for label in (*line[side], OUTSIDE))
+            self.ids_of(label for p in predictions for label in (*p[side], OUTSIDE))
             for side in ("gold", "prediction")
         )
         return gold, predicted, self.tag_names
@@ -228,17 +230,17 @@ class WordLabels(OwnWordTagging):
     def gold_names(self, row: Row, location: str) -> Sequence[Any]:
         return [class_name(value) for value in list_field(row, self.label_field, location)]
 
-    def sides(self, lines: Sequence[Line]) -> tuple[Any, ...]:
+    def sides(self, predictions: Predictions) -> tuple[Any, ...]:
         """Gold and predicted label ids of all words; -1 of a word that is cut off."""
         ids = {label: number for number, label in enumerate(self.labels)} | {self.unseen: -1}
         gold, predicted = (
-            np.array([ids[label] for line in lines for label in line[side]], dtype=np.int64)
+            np.array([ids[label] for p in predictions for label in p[side]], dtype=np.int64)
             for side in ("gold", "prediction")
         )
         return gold, predicted
 
-    def headline_sampler(self, lines: Sequence[Line]) -> Sampler:
-        pairs = [self.label_pairs(line) for line in lines]
+    def headline_sampler(self, predictions: Predictions) -> Sampler:
+        pairs = [self.label_pairs(p) for p in predictions]
         right = np.array([sum(gold == predicted for gold, predicted in row) for row in pairs])
         lengths = np.array([len(row) for row in pairs])
         return lambda positions: float(right[positions].sum() / lengths[positions].sum())
@@ -263,12 +265,12 @@ class CharacterTagging(Tagging):
         ]
         return replace(encoded, labels={"labels": labels})
 
-    def line(self, example: GoldExample, output: Outputs, features: Features, row: int) -> Line:
-        spans = features.details["spans"][row]
+    def prediction(self, example: GoldExample, output: Outputs, details: Details) -> Prediction:
+        spans = details["spans"]
         return self._tagged(example, output["logits"][: len(spans)].argmax(axis=-1), spans)
 
-    def _tagged(self, example: GoldExample, pieces: Positions, spans: Positions) -> Line:
-        """The line of a text from the labels of its pieces and their characters."""
+    def _tagged(self, example: GoldExample, pieces: Positions, spans: Positions) -> Prediction:
+        """The prediction of a text from the labels of its pieces and their characters."""
         inside = inside_labels(self.labels)
         tags = character_tags(pieces.tolist(), spans.tolist(), len(example.gold), inside)
         return {
@@ -280,20 +282,22 @@ class CharacterTagging(Tagging):
     def _labelled(self, ids: Sequence[int] | Positions) -> list[str]:
         return [self.labels[number] for number in ids]
 
-    def sides(self, lines: Sequence[Line]) -> tuple[Any, ...]:
+    def sides(self, predictions: Predictions) -> tuple[Any, ...]:
         """Gold and predicted label ids as they are scored, all texts behind one another; the
         names."""
         gold, predicted = (
-            np.concatenate([self.ids_of([]), *(self._scored(line, side) for line in lines)])
+            np.concatenate([self.ids_of([]), *(self._scored(p, side) for p in predictions)])
             for side in ("gold", "prediction")
         )
         return gold, predicted, self.labels
 
     def _scored(
-        self, line: Line, side: str, frame: Sequence[str] = (OUTSIDE, OUTSIDE)
+        self, prediction: Prediction, side: str, frame: Sequence[str] = (OUTSIDE, OUTSIDE)
     ) -> Positions:
         """The label ids of a text, between two that part it from others."""
-        return framed(self.ids_of(line[side]), line["text"], *self.ids_of(frame).tolist())
+        return framed(
+            self.ids_of(prediction[side]), prediction["text"], *self.ids_of(frame).tolist()
+        )
 
 
 class OwnEntityTagging(CharacterTagging):
@@ -366,35 +370,41 @@ class FramedTagging(CharacterTagging):
             arrays["position_ids"] = positions
         return arrays
 
-    def line(self, example: GoldExample, output: Outputs, features: Features, row: int) -> Line:
-        spans = features.details["spans"][row]
+    def prediction(self, example: GoldExample, output: Outputs, details: Details) -> Prediction:
+        spans = details["spans"]
         pieces = output["logits"][: len(spans)].argmax(axis=-1)
-        line = self._tagged(example, pieces, spans) | {"frame": self._labelled(pieces[[0, -1]])}
-        if (words := features.details["pieces"][row]) is not None:
-            line |= self._official(line, example, pieces, words)
-        return line
+        prediction = self._tagged(example, pieces, spans) | {
+            "frame": self._labelled(pieces[[0, -1]])
+        }
+        if (words := details["pieces"]) is not None:
+            prediction |= self._official(prediction, example, pieces, words)
+        return prediction
 
     def _official(
-        self, line: Line, example: GoldExample, pieces: Positions, words: Mapping[str, list[str]]
-    ) -> Line:
+        self,
+        prediction: Prediction,
+        example: GoldExample,
+        pieces: Positions,
+        words: Mapping[str, list[str]],
+    ) -> Prediction:
         """The official gold and predicted chain of a sentence, where they differ from those of its
-        line; nothing where the official code stops."""
+        prediction; nothing where the official code stops."""
         try:
             predicted, gold = official_character_labels(
                 example.texts[0], example.gold, pieces.tolist(), words.__getitem__, self.labels
             )
         except ValueError:
             return {}
-        if [gold, predicted] == [chain.tolist() for chain in self.sides([line])[:2]]:
+        if [gold, predicted] == [chain.tolist() for chain in self.sides([prediction])[:2]]:
             return {}
         return {"official": {"gold": self._labelled(gold), "prediction": self._labelled(predicted)}}
 
     def _scored(
-        self, line: Line, side: str, frame: Sequence[str] = (OUTSIDE, OUTSIDE)
+        self, prediction: Prediction, side: str, frame: Sequence[str] = (OUTSIDE, OUTSIDE)
     ) -> Positions:
-        if official := line.get("official"):
+        if official := prediction.get("official"):
             return self.ids_of(official[side])
-        return super()._scored(line, side, frame if side == "gold" else line["frame"])
+        return super()._scored(prediction, side, frame if side == "gold" else prediction["frame"])
 
 
 def _append_padding(encoded: Features, tokenizer: Any, max_length: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 The harness knows a task only through this class; `kinds` has one class for each sort of task. Data
 go through five forms: rows (what a file or the hub says), examples (checked), features (rows of
-token ids; a long context has several), outputs (what the head says of a row) and lines (one
+token ids; a long context has several), outputs (what the head says of a row) and predictions (one
 prediction an example, plain JSON: all that scores are made of).
 """
 
@@ -24,11 +24,13 @@ from electrify.system.progress import warn
 HEAD_DROPOUT = 0.1
 MetricFunction = Callable[..., float]  # of what the kind's `sides` returns
 # "id", "gold", "prediction" and what the kind adds; undefined values are None
-Line = dict[str, Any]
+Prediction = dict[str, Any]
+Predictions = Sequence[Prediction]
 Outputs = Mapping[str, NDArray[Any]]  # of one row; padded to the longest row of its batch
 Positions = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]  # by name, each (rows, ...)
-Sampler = Callable[[Positions], float]  # from positions of lines (n,) to a score
+Details = Mapping[str, Any]  # of one row, `Features.details` by name
+Sampler = Callable[[Positions], float]  # from positions of predictions (n,) to a score
 
 SEGMENTS = "segments"  # in `Features.details`: by row the pieces of each of its parts, read apart
 OWN = "own"  # the suite of the user's own tasks
@@ -65,7 +67,7 @@ class Features:
     # by row, in the shapes that the kind's `label_arrays` reads
     labels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     num_truncated: int = 0  # examples of which text was cut off
-    details: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # by row, for `lines`
+    details: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # by row, for predictions
 
     @classmethod
     def from_rows(
@@ -255,7 +257,7 @@ class Task(ABC):
         """Rows of the official files that the examples are made of."""
         return len(examples)
 
-    # from examples to lines
+    # from examples to predictions
 
     @abstractmethod
     def featurize(
@@ -269,47 +271,53 @@ class Task(ABC):
         """What the head reads and learns from, of rows padded to `length`: each (B, ...).
         Predicting asks for them too, also where gold values are None."""
 
-    def lines(
+    def predictions(
         self, examples: Sequence[Any], features: Features, outputs: Sequence[Outputs]
-    ) -> list[Line]:
-        """One line an example, in order, from the outputs of all rows."""
-        rows = enumerate(zip(examples, outputs, strict=True))
-        return [{"id": e.id, **self.line(e, output, features, row)} for row, (e, output) in rows]
+    ) -> list[Prediction]:
+        """One prediction an example, in order, from the outputs of all rows."""
+        rows = zip(examples, outputs, strict=True)
+        details = [
+            {name: values[row] for name, values in features.details.items()}
+            for row in range(len(examples))
+        ]
+        return [
+            {"id": e.id, **self.prediction(e, output, details[n])}
+            for n, (e, output) in enumerate(rows)
+        ]
 
-    def line(self, example: Any, output: Outputs, features: Features, row: int) -> Line:
-        """The line of an example, of which `output` and the row of the features are; its id
-        aside."""
+    def prediction(self, example: Any, output: Outputs, details: Details) -> Prediction:
+        """The prediction of an example from the output and the details of its row; its id aside."""
         raise NotImplementedError
 
-    # from lines to scores
+    # from predictions to scores
 
-    def sides(self, lines: Sequence[Line]) -> tuple[Any, ...]:
+    def sides(self, predictions: Predictions) -> tuple[Any, ...]:
         """What the metrics are functions of: all gold values and all predictions."""
-        return [line["gold"] for line in lines], [line["prediction"] for line in lines]
+        return [p["gold"] for p in predictions], [p["prediction"] for p in predictions]
 
-    def score(self, lines: Sequence[Line]) -> dict[str, float]:
-        """Every metric of the task by name, the headline first, from lines alone.
+    def score(self, predictions: Predictions) -> dict[str, float]:
+        """Every metric of the task by name, the headline first, from predictions alone.
 
-        0..1 where official scripts print percent; what is undefined is nan, never 0. Of no lines
-        at all every metric is nan.
+        0..1 where official scripts print percent; what is undefined is nan, never 0. Without any
+        prediction every metric is nan.
         """
-        sides = self.sides(lines)
-        return {m.__name__: m(*sides) if lines else float("nan") for m in self.metrics}
+        sides = self.sides(predictions)
+        return {m.__name__: m(*sides) if predictions else float("nan") for m in self.metrics}
 
-    def headline_sampler(self, lines: Sequence[Line]) -> Sampler:
-        """A function from positions of lines (n,), repeats allowed, to the headline on them. It is
-        equal to `score` of these lines, and nan where that is undefined."""
-        sides = [np.asarray(side) for side in self.sides(lines)]
+    def headline_sampler(self, predictions: Predictions) -> Sampler:
+        """A function from positions of predictions (n,), repeats allowed, to the headline of these;
+        nan where it is undefined."""
+        sides = [np.asarray(side) for side in self.sides(predictions)]
         return lambda positions: self.metrics[0](*(side[positions] for side in sides))
 
-    def label_pairs(self, line: Line) -> list[tuple[str, str]]:
+    def label_pairs(self, prediction: Prediction) -> list[tuple[str, str]]:
         """(gold, predicted) label of each item of an example; "" where a side has none. Empty for
         a task without labels."""
         return []
 
-    def error(self, line: Line) -> float:
+    def error(self, prediction: Prediction) -> float:
         """How wrong a prediction is: 0 if it is right, the higher the worse."""
-        return float(line["gold"] != line["prediction"])
+        return float(prediction["gold"] != prediction["prediction"])
 
     def ids_of(self, labels: Iterable[str]) -> Positions:
         """Labels as their positions in the task's."""
@@ -318,16 +326,16 @@ class Task(ABC):
 
     # what looks wrong
 
-    def doubts(self, train: Sequence[Any], lines: Sequence[Line]) -> list[str]:
+    def doubts(self, train: Sequence[Any], predictions: Predictions) -> list[str]:
         """What looks wrong with labels or data although nothing failed, each in words."""
-        if (gold := self.constant(lines, "gold")) is None:
+        if (gold := self.constant(predictions, "gold")) is None:
             return []
         return [
-            f"the gold value of all {len(lines):,} reported {self.row_name}s is {gold}: a constant "
-            "answer scores as well, so this score says nothing"
+            f"the gold value of all {len(predictions):,} reported {self.row_name}s is {gold}: a "
+            "constant answer scores as well, so this score says nothing"
         ]
 
-    def constant(self, lines: Sequence[Line], side: str = "prediction") -> str | None:
-        """The one value of all lines, "gold" or "prediction", in words; None if they differ."""
-        values = {str(line[side]) for line in lines}
+    def constant(self, predictions: Predictions, side: str = "prediction") -> str | None:
+        """The one gold or predicted value of all, in words; None if they differ."""
+        values = {str(p[side]) for p in predictions}
         return values.pop() or "''" if len(values) == 1 else None

@@ -17,7 +17,18 @@ from benchmarks.metrics.structured import Arcs, las_classes
 from benchmarks.tasks.features import padded, require_offsets
 from benchmarks.tasks.files import sentence_blocks
 from benchmarks.tasks.rows import Row, label_ids, list_field
-from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Sampler, Task
+from benchmarks.tasks.task import (
+    Arrays,
+    Details,
+    Example,
+    Features,
+    Outputs,
+    Positions,
+    Prediction,
+    Predictions,
+    Sampler,
+    Task,
+)
 from electrify.system.outcome import UserError
 
 NO_WORD = -1  # head and label where there is no word, or none that could be predicted
@@ -138,6 +149,7 @@ class DependencyParsing(Task):
             [_cut(row, max_length) for row in types],
             labels=labels,
             num_truncated=sum(len(row) > max_length for row in ids),
+            details={"num_kept": list(map(len, labels["heads"]))},
         )
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
@@ -150,10 +162,10 @@ class DependencyParsing(Task):
         pos = padded(labels["pos"], width + 1, len(self.pos_tags), np.int64)
         return {**arrays, "pos": pos, "num_words": num_words}
 
-    def line(self, example: SentenceExample, output: Outputs, features: Features, row: int) -> Line:
+    def prediction(self, example: SentenceExample, output: Outputs, details: Details) -> Prediction:
         """Gold and predicted heads and labels of all words; words that were cut off have head -1
         and label None."""
-        words, num_kept = example.words, len(features.labels["heads"][row])
+        words, num_kept = example.words, details["num_kept"]
         heads = output["arc_scores"][:num_kept, : num_kept + 1].argmax(axis=1)
         labels = output["best_labels"][np.arange(num_kept), heads]
         num_cut = len(words) - num_kept
@@ -164,22 +176,24 @@ class DependencyParsing(Task):
         }
         return {"gold": None if words[0].head is None else gold, "prediction": predicted}
 
-    def sides(self, lines: Sequence[Line]) -> tuple[Arcs, Arcs]:
-        gold, predicted = super().sides(lines)
+    def sides(self, predictions: Predictions) -> tuple[Arcs, Arcs]:
+        gold, predicted = super().sides(predictions)
         return self._chained(gold), self._chained(predicted)
 
-    def headline_sampler(self, lines: Sequence[Line]) -> Sampler:
-        ends = np.cumsum([len(line["gold"]["heads"]) for line in lines])[:-1]
-        words = np.split(np.stack(las_classes(*self.sides(lines)), axis=1), ends)  # by sentence
+    def headline_sampler(self, predictions: Predictions) -> Sampler:
+        ends = np.cumsum([len(p["gold"]["heads"]) for p in predictions])[:-1]
+        words = np.split(
+            np.stack(las_classes(*self.sides(predictions)), axis=1), ends
+        )  # by sentence
         return lambda positions: macro_f1(*np.concatenate([words[n] for n in positions]).T)
 
-    def label_pairs(self, line: Line) -> list[tuple[str, str]]:
-        gold, predicted = (line[side]["labels"] for side in ("gold", "prediction"))
+    def label_pairs(self, prediction: Prediction) -> list[tuple[str, str]]:
+        gold, predicted = (prediction[side]["labels"] for side in ("gold", "prediction"))
         return [(label, other or "") for label, other in zip(gold, predicted, strict=True)]
 
-    def error(self, line: Line) -> float:
+    def error(self, prediction: Prediction) -> float:
         """The fraction of words with a wrong head or label."""
-        arcs = ([*zip(*line[side].values(), strict=True)] for side in ("gold", "prediction"))
+        arcs = ([*zip(*prediction[side].values(), strict=True)] for side in ("gold", "prediction"))
         return fmean(arc != other for arc, other in zip(*arcs, strict=True))
 
     def _chained(self, rows: Sequence[Mapping[str, Any]]) -> Arcs:
@@ -190,9 +204,9 @@ class DependencyParsing(Task):
             np.array([ids[label] for row in rows for label in row["labels"]], dtype=np.int64),
         )
 
-    def constant(self, lines: Sequence[Line], side: str = "prediction") -> str | None:
+    def constant(self, predictions: Predictions, side: str = "prediction") -> str | None:
         for key in ("labels", "heads"):
-            values = {value for line in lines if line[side] for value in line[side][key]}
+            values = {value for p in predictions if p[side] for value in p[side][key]}
             if len(values) == 1:
                 return f"{key}: {values.pop()}"
         return None

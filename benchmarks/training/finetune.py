@@ -17,13 +17,21 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.encoder import ModelSource, with_added_tokens
-from benchmarks.results.predictions import plain, score_lines, undefined
+from benchmarks.results.predictions import plain, score_predictions, undefined
 from benchmarks.results.results import encoder_label
 from benchmarks.tasks.features import QuestionExample
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.labels import Classification
 from benchmarks.tasks.load import SPLIT_EVAL, TaskData, split_by_group
-from benchmarks.tasks.task import OWN, Example, Features, GoldExample, Line, Outputs, Task
+from benchmarks.tasks.task import (
+    OWN,
+    Example,
+    Features,
+    GoldExample,
+    Outputs,
+    Prediction,
+    Task,
+)
 from benchmarks.training.bag_of_words import bag_of_words
 from benchmarks.training.cost import count_flops, peak_memory, start_memory
 from benchmarks.training.network import build_network
@@ -62,7 +70,7 @@ class TaskFeatures:
 class Finetuned:
     """Predictions of one fine-tuned model by split, and how they came about, as `Result` has it."""
 
-    lines: Mapping[str, list[Line]]  # predictions are None after a failed training
+    predictions: Mapping[str, list[Prediction]]  # predictions are None after a failed training
     degenerate: str | None
     hyper_parameters: dict[str, Any]  # with the number of steps and of rows at once in the end
     num_train_examples: int
@@ -78,7 +86,7 @@ class Finetuned:
     @property
     def record(self) -> dict[str, Any]:
         """What a `Result` has of it."""
-        return {n: value for n, value in vars(self).items() if n not in ("lines", "network")}
+        return {n: value for n, value in vars(self).items() if n not in ("predictions", "network")}
 
 
 def tokenize(
@@ -160,12 +168,14 @@ def finetune(
         start = time.monotonic()
         failure = trainer.train(features.train.features, rows, seed, on_step, selection)
         train_seconds = time.monotonic() - start
-        lines, problem = _lines(features, lambda _, split: trainer.predict(split.features), failure)
+        predictions, problem = _predict(
+            features, lambda _, split: trainer.predict(split.features), failure
+        )
         memory = peak_memory(device)
         reported = next(iter(features.predicted.values())).features
         train_flops, inference_flops = count_flops(trainer, features.train.features, rows, reported)
     return Finetuned(
-        lines=lines,
+        predictions=predictions,
         degenerate=problem,
         hyper_parameters=settings.record(len(rows))
         | {"micro_batch_size": trainer.micro_batch_size},
@@ -199,8 +209,8 @@ def fit_bag_of_words(
 
     def score(positions: NDArray[np.int64], probabilities: NDArray[np.float64]) -> float:
         examples = [learnt[i] for i in positions.tolist()]
-        lines = task.lines(examples, features.train.features, logits(probabilities))
-        value = score_lines(task, lines)[task.headline]
+        predictions = task.predictions(examples, features.train.features, logits(probabilities))
+        value = score_predictions(task, predictions)[task.headline]
         return value if task.higher_is_better else -value
 
     probabilities, choice = bag_of_words(
@@ -214,10 +224,10 @@ def fit_bag_of_words(
         seed,
         score,
     )
-    lines, problem = _lines(features, lambda name, _: logits(probabilities[name]))
+    predictions, problem = _predict(features, lambda name, _: logits(probabilities[name]))
     seconds = round(time.monotonic() - start, 3)
     chosen = {name.rpartition("__")[2]: value for name, value in choice.items()}
-    return Finetuned(lines, problem, chosen, len(learnt), seconds, device="cpu")
+    return Finetuned(predictions, problem, chosen, len(learnt), seconds, device="cpu")
 
 
 def _selection(
@@ -228,42 +238,42 @@ def _selection(
         return None
 
     def score(trainer: Trainer) -> float:
-        lines, _ = _lines_of_split(task, split, trainer.predict(split.features))
-        return score_lines(task, lines)[task.headline]
+        predictions, _ = _predict_split(task, split, trainer.predict(split.features))
+        return score_predictions(task, predictions)[task.headline]
 
     every = max(1, int(steps_per_epoch / settings.evaluations_per_epoch))
     return Selection(score, every, settings.patience, task.higher_is_better)
 
 
-def _lines(
+def _predict(
     features: TaskFeatures,
     predict: Callable[[str, Split], list[Outputs]],
     failure: str | None = None,
-) -> tuple[dict[str, list[Line]], str | None]:
-    """The lines of every split, and what is wrong: the failure, or a problem of the reported one,
-    which is the first."""
-    lines: dict[str, list[Line]] = {}
+) -> tuple[dict[str, list[Prediction]], str | None]:
+    """The predictions of every split, and what is wrong: the failure, or a problem of the reported
+    one, which is the first."""
+    predictions: dict[str, list[Prediction]] = {}
     problems: list[str | None] = [failure] if failure else []
     for name, split in features.predicted.items():
-        lines[name], problem = _lines_of_split(features.task, split, predict(name, split))
+        predictions[name], problem = _predict_split(features.task, split, predict(name, split))
         problems.append(problem)
         if failure:
-            lines[name] = undefined(lines[name])
-    return lines, problems[0]
+            predictions[name] = undefined(predictions[name])
+    return predictions, problems[0]
 
 
-def _lines_of_split(
+def _predict_split(
     task: Task, split: Split, outputs: list[Outputs]
-) -> tuple[list[Line], str | None]:
+) -> tuple[list[Prediction], str | None]:
     is_finite = all(np.isfinite(array).all() for row in outputs for array in row.values())
     if not is_finite:
         outputs = [{name: np.nan_to_num(row[name]) for name in row} for row in outputs]
-    lines = plain(task.lines(split.examples, split.features, outputs))
+    predictions = plain(task.predictions(split.examples, split.features, outputs))
     if not is_finite:
-        return undefined(lines), "outputs are not numbers"
-    constant = task.constant(lines)
-    is_right = constant is None or task.constant(lines, "gold") is not None
-    return lines, None if is_right else f"constant predictions: {constant}"
+        return undefined(predictions), "outputs are not numbers"
+    constant = task.constant(predictions)
+    is_right = constant is None or task.constant(predictions, "gold") is not None
+    return predictions, None if is_right else f"constant predictions: {constant}"
 
 
 def choose_device(name: str) -> torch.device:

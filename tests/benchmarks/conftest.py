@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from benchmarks.encoder import ModelSource, open_model
-from benchmarks.results.predictions import plain, prediction_path, write_predictions
+from benchmarks.results.predictions import plain, prediction_path, write_prediction_file
 from benchmarks.results.results import Result
 from benchmarks.tasks.task import Task
 from benchmarks.training.finetune import Split
@@ -85,7 +85,7 @@ def put_predictions(folder: Path, result: Result, lines: Sequence[Any], split: s
     """The file of predictions of a result, of a further split where one is named."""
     about = result.model_dump(include={"role", "data_sha256", "task", "task_version", "seed"})
     about["split"] = split or result.split
-    write_predictions(prediction_path(folder, result, split), about, plain(lines))
+    write_prediction_file(prediction_path(folder, result, split), about, plain(lines))
 
 
 def t_half_width(values: Sequence[float]) -> float:

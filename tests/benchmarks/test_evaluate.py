@@ -14,7 +14,7 @@ import pytest
 import benchmarks.jobs
 from benchmarks.evaluate import evaluate
 from benchmarks.report import read_runs, report
-from benchmarks.results.predictions import lines_of_result, read_predictions
+from benchmarks.results.predictions import predictions_of_result, read_predictions
 from benchmarks.results.results import current_results, read_results
 from electrify.system.progress import Stopped
 from tests.benchmarks.conftest import folder_of, topic_rows
@@ -226,7 +226,7 @@ def test_records_of_other_options_stay_and_count_for_what_asks_for_them(
     assert len(read_results(folder / "results.jsonl")) == 5
     assert "3 seeds" in report(read_runs([folder.parent])).with_suffix(".md").read_text()
     for result in read_results(folder / "results.jsonl"):  # each has predictions of its own
-        lines = lines_of_result(folder, result)
+        lines = predictions_of_result(folder, result)
         right = sum(line["gold"] == line["prediction"] for line in lines) / len(lines)
         assert right == pytest.approx(result.metrics["accuracy"])
     assert run(seeds=[0, 1]) == first  # those before, which count again

@@ -56,7 +56,7 @@ def gaps_of(
         )
         results.append(result)
         for split, examples in data.predicted.items():
-            lines = []
+            predictions = []
             for row in examples:
                 gold = None if row.gold is None else HATE_SPEECH.labels[row.gold]
                 bad = 0.3 + rng.normal(0, 0.02)
@@ -66,11 +66,11 @@ def gaps_of(
                     bad += of_word[key] + shift * (group_of[key] == GROUP)
                 elif rng.random() < (alarm if gold == "none" and "여자" in row.texts[0] else 0.05):
                     said = "offensive" if gold == "none" else "none"
-                lines.append(
+                predictions.append(
                     {"id": row.id, "gold": gold, "prediction": said}
                     | {"probabilities": [1 - bad, bad / 2, bad / 2]}
                 )
-            put_predictions(place, result, lines, "" if split == data.split else split)
+            put_predictions(place, result, predictions, "" if split == data.split else split)
     source = SimpleNamespace(config=SimpleNamespace(architectures=[network]), path="none")
     tasks, rows = [HATE_SPEECH], {HATE_SPEECH.name: data}
     done = Evaluated(place, tasks, rows, results, source, [folder])

@@ -66,7 +66,7 @@ def conditions_of(place: Path, *readers: Reader) -> list[Effect]:
     results = [make_result(seed=n, data_sha256=data.sha256) for n in range(len(readers))]
     for read, result in zip(readers, results, strict=True):
         for split, examples in data.predicted.items():
-            lines = [
+            predictions = [
                 {
                     "id": row.id,
                     "gold": YNAT.labels[row.gold],
@@ -74,7 +74,7 @@ def conditions_of(place: Path, *readers: Reader) -> list[Effect]:
                 }
                 for row in examples
             ]
-            put_predictions(place, result, lines, split if split == SPLIT else "")
+            put_predictions(place, result, predictions, split if split == SPLIT else "")
     found = effects(Evaluated(place, [YNAT], {YNAT.name: data}, results, ANY))
     write_effects(place / "effects.csv", found)
     return read_csv(place / "effects.csv", Effect)

@@ -6,9 +6,9 @@ import math
 import pytest
 
 from benchmarks.results.predictions import (
-    lines_of_result,
+    predictions_of_result,
     read_predictions,
-    write_lines,
+    write_predictions,
     write_submissions,
 )
 from benchmarks.results.results import Result, append_result, current_results, read_results
@@ -173,10 +173,10 @@ LINES = [{"id": f"dev-{n}", "gold": "사회", "prediction": None} for n in range
 
 def test_lines_come_back_by_split(tmp_path):
     result = make_result()
-    write_lines(tmp_path, result, {"dev": LINES, "test": LINES[:2]})
-    assert lines_of_result(tmp_path, result) == LINES
-    assert lines_of_result(tmp_path, result, "test") == LINES[:2]
-    assert lines_of_result(tmp_path, result, "ax") is None
+    write_predictions(tmp_path, result, {"dev": LINES, "test": LINES[:2]})
+    assert predictions_of_result(tmp_path, result) == LINES
+    assert predictions_of_result(tmp_path, result, "test") == LINES[:2]
+    assert predictions_of_result(tmp_path, result, "ax") is None
 
 
 @pytest.mark.parametrize(
@@ -191,18 +191,18 @@ def test_lines_come_back_by_split(tmp_path):
 )
 def test_predictions_that_are_not_whole_are_refused(tmp_path, damage, message):
     result = make_result()
-    write_lines(tmp_path, result, {"dev": LINES})
+    write_predictions(tmp_path, result, {"dev": LINES})
     (path,) = tmp_path.rglob("*.jsonl")
     assert read_predictions(path)[0]["num_examples"] == 5
     path.write_text(damage(path.read_text(encoding="utf-8")), encoding="utf-8")
     with pytest.raises(ValueError, match=message):
-        lines_of_result(tmp_path, result)
+        predictions_of_result(tmp_path, result)
 
 
 def test_submissions_are_those_of_the_records_that_count(tmp_path):
     record = glue("mnli", accuracy=0.7)
-    lines = [{"id": "ax-0", "gold": None, "prediction": "neutral"}]
-    write_lines(tmp_path, record, {"ax": lines})
+    predictions = [{"id": "ax-0", "gold": None, "prediction": "neutral"}]
+    write_predictions(tmp_path, record, {"ax": predictions})
     append_result(tmp_path / "results.jsonl", record)
     stale = tmp_path / "submission" / "pretrained-7" / "glue.zip"
     stale.parent.mkdir(parents=True)

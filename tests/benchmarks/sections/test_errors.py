@@ -26,14 +26,16 @@ def label_line(task, number, gold, probabilities):
 
 @pytest.mark.parametrize("task", [YNAT, NER, DP, WOS, RTE])
 def test_every_kind_of_task_has_its_worst_examples(task):
-    lines = lines_of(task, np.random.default_rng(1), 60)
-    errors = TaskErrors("", task, [lines, lines])
+    predictions = lines_of(task, np.random.default_rng(1), 60)
+    errors = TaskErrors("", task, [predictions, predictions])
     worst = errors.worst()
     assert 0 < len(worst) <= 10
     sizes = [error for _, error in worst]
     assert sizes == sorted(sizes, reverse=True)
-    assert all(error == pytest.approx(task.error(lines[position])) for position, error in worst)
-    num_pairs = sum(len(task.label_pairs(line)) for line in lines)
+    assert all(
+        error == pytest.approx(task.error(predictions[position])) for position, error in worst
+    )
+    num_pairs = sum(len(task.label_pairs(p)) for p in predictions)
     assert sum(errors.confusions().values()) == 2 * num_pairs
 
 
@@ -58,13 +60,13 @@ def make_run(folder: Path, data: Path, texts: list[str], num_seeds: int = 3) -> 
     place = folder / "evaluate.partial"
     place.mkdir(parents=True)
     for seed in range(num_seeds):
-        lines = [
+        predictions = [
             label_line(RTE, number, "entailment", (0.2, 0.8) if number % 2 == 0 else (0.9, 0.1))
             for number in range(len(texts))
         ]
-        for number, line in enumerate(lines, start=1):
-            line["id"] = f"dev-{number}"
-        lines[0]["probabilities"] = [0.01, 0.99]
+        for number, prediction in enumerate(predictions, start=1):
+            prediction["id"] = f"dev-{number}"
+        predictions[0]["probabilities"] = [0.01, 0.99]
         result = make_result(
             suite="glue",
             task="glue-rte",
@@ -72,9 +74,9 @@ def make_run(folder: Path, data: Path, texts: list[str], num_seeds: int = 3) -> 
             metric="accuracy",
             seed=seed,
             data_sha256=sha256,
-            num_examples=len(lines),
+            num_examples=len(predictions),
         )
-        put_predictions(place, result, lines)
+        put_predictions(place, result, predictions)
         append_result(place / "results.jsonl", result)
     return folder
 
@@ -95,8 +97,8 @@ def test_texts_are_quoted_only_where_asked_for(tmp_path):
 
 
 def test_answers_are_not_quoted_either(tmp_path, monkeypatch):
-    lines = [{"id": "0", "gold": ["택시-종류-密"], "prediction": []}]
-    found = [TaskErrors("", WOS, [lines])]
+    predictions = [{"id": "0", "gold": ["택시-종류-密"], "prediction": []}]
+    found = [TaskErrors("", WOS, [predictions])]
     monkeypatch.setattr("benchmarks.sections.errors.errors_of", lambda *_: found)
     for with_texts in (True, False):
         page = Page("x")

@@ -59,7 +59,7 @@ def test_without_predictions_it_is_the_t_interval_over_seeds(values):
 def test_an_undefined_seed_makes_all_undefined():
     runs = {
         0: first_right(20, 15),
-        1: [line | {"prediction": None} for line in right_lines([True] * 20)],
+        1: [p | {"prediction": None} for p in right_lines([True] * 20)],
     }
     found = estimate_lines(SST2, runs)
     assert math.isnan(found.value)

@@ -136,6 +136,6 @@ def test_nothing_is_generated_behind_other_gates(examples, batch, tokenizer, enc
     outputs = head(torch.randn(*batch["input_ids"].shape, 32), batch)
     assert not outputs["generated"].any()
     arrays = [{name: outputs[name][row].detach().numpy() for name in outputs} for row in range(3)]
-    lines = TASK.lines(examples, features, arrays)
-    assert [line["prediction"] for line in lines] == [[]] * 3
-    assert lines[2]["gold"] == ["식당-이름-미담", "식당-주차 가능-yes"]
+    predictions = TASK.predictions(examples, features, arrays)
+    assert [p["prediction"] for p in predictions] == [[]] * 3
+    assert predictions[2]["gold"] == ["식당-이름-미담", "식당-주차 가능-yes"]

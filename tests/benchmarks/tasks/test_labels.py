@@ -28,7 +28,7 @@ from benchmarks.tasks.labels import (
 )
 from benchmarks.tasks.load import load_data
 from benchmarks.tasks.registry import TASKS
-from benchmarks.tasks.task import GoldExample
+from benchmarks.tasks.task import Features, GoldExample
 from benchmarks.training.finetune import Split, TaskFeatures, finetune
 from benchmarks.training.recipe import HyperParameters
 from tests.benchmarks.conftest import FILLERS, SIZES, TOPICS, build_tokenizer, words_of
@@ -129,9 +129,11 @@ def test_an_example_with_fewer_choices_has_the_scores_that_it_has_alone():
     together = logits(0, 1, 2)
     for row, count in enumerate((2, 4, 3)):
         torch.testing.assert_close(together[row, :count], logits(row)[0])
-    lines = task.lines(examples, features, [{"logits": row.numpy()} for row in together])
-    assert [len(line["probabilities"]) for line in lines] == [2, 4, 3]
-    assert [sum(line["probabilities"]) for line in lines] == pytest.approx([1, 1, 1], abs=1e-5)
+    predictions = task.predictions(
+        examples, features, [{"logits": row.numpy()} for row in together]
+    )
+    assert [len(p["probabilities"]) for p in predictions] == [2, 4, 3]
+    assert [sum(p["probabilities"]) for p in predictions] == pytest.approx([1, 1, 1], abs=1e-5)
 
 
 def test_cut_examples_are_counted_once():
@@ -152,7 +154,7 @@ def test_it_learns_which_choice_is_a_topic(tmp_path: Path, model_folder: Path):
     features = TaskFeatures(task, splits["train"], {data.split: splits[data.split]})
     settings = HyperParameters("electra", 5e-3, 1.0, "linear", 0.1, 0.0, 1e-6, num_epochs=12.0)
     fitted = finetune(features, source, settings, seed=0, device_name="cpu")
-    scores = task.score(fitted.lines[data.split])
+    scores = task.score(fitted.predictions[data.split])
     assert scores.keys() == {"accuracy", "macro_f1"}
     assert scores["accuracy"] > 0.8
     assert fitted.train_flops
@@ -194,12 +196,12 @@ def test_the_metrics_are_those_of_scikit_learn():
 def test_labels_above_one_half_are_predicted(task: MultiLabelClassification):
     (example, *_) = (e for e in load_data(task, Path()).train if e.gold == (0, 2))
     outputs = {"logits": np.array([2.0, 0.1, -1.0], dtype=np.float32)}
-    (line,) = task.lines([example], None, [outputs])  # type: ignore[arg-type]
-    assert (line["gold"], line["prediction"]) == (["가", "다"], ["가", "나"])
-    scores = task.score([line])
+    (prediction,) = task.predictions([example], Features.from_rows([]), [outputs])
+    assert (prediction["gold"], prediction["prediction"]) == (["가", "다"], ["가", "나"])
+    scores = task.score([prediction])
     assert scores["label_set_micro_f1"] == pytest.approx(0.5)
     assert scores["exact_match"] == 0
-    assert task.label_pairs(line) == [("가", "가"), ("", "나"), ("다", "")]
+    assert task.label_pairs(prediction) == [("가", "가"), ("", "나"), ("다", "")]
 
 
 def test_the_loss_is_the_binary_cross_entropy_of_all_labels():

@@ -15,6 +15,7 @@ from huggingface_hub import HfApi
 from benchmarks.tasks.load import load_data
 from benchmarks.tasks.own import files_on_hub, is_on_hub, own_task, record_of, task_of_record
 from benchmarks.tasks.registry import TASKS
+from benchmarks.tasks.task import Features
 from electrify.config.evaluate import OwnTask
 from electrify.config.load import evaluation_of
 from tests.benchmarks.records import own_task_of
@@ -325,10 +326,10 @@ def test_numbers_are_cut_to_the_bounds_that_are_given(tmp_path, tokenizer):
     bounded = own_task_of(tmp_path, rows, kind="regression", bounds=(0.0, 5.0))
     outputs = [{"logits": [value]} for value in (-0.2, 0.5, 1.5)]
     examples = list(bounded.from_rows("train", enumerate(rows[:3]), "mine"))
-    lines = bounded.lines(examples, None, outputs)
-    assert [line["prediction"] for line in lines] == [0.0, 2.5, 5.0]
-    lines = free.lines(examples, None, outputs)
-    assert [line["prediction"] for line in lines] == pytest.approx([-0.8, 2.0, 6.0])
+    predictions = bounded.predictions(examples, Features.from_rows([]), outputs)
+    assert [p["prediction"] for p in predictions] == [0.0, 2.5, 5.0]
+    predictions = free.predictions(examples, Features.from_rows([]), outputs)
+    assert [p["prediction"] for p in predictions] == pytest.approx([-0.8, 2.0, 6.0])
     assert task_of_record(record_of(bounded)) == bounded
     assert "is_bounded" not in record_of(free)
     features = free.featurize(examples, tokenizer, 16, train=True)
@@ -351,13 +352,13 @@ def test_a_third_text_stands_behind_the_second_and_a_separator(tmp_path, tokeniz
 def test_spans_become_labels_of_characters(tmp_path, tokenizer):
     task, data = load_rows(tmp_path, SPANS[:3])
     example = next(e for e in (*data.train, *data.reported) if e.texts[0].startswith("Ann"))
-    line = {"text": example.texts[0]}
-    line |= {side: [task.labels[t] for t in example.gold] for side in ("gold", "prediction")}
-    marks = [tag[0] for tag in line["gold"]]  # the blank within a name belongs to it
+    prediction = {"text": example.texts[0]}
+    prediction |= {side: [task.labels[t] for t in example.gold] for side in ("gold", "prediction")}
+    marks = [tag[0] for tag in prediction["gold"]]  # the blank within a name belongs to it
     assert "".join(marks) == "BIIOOOOOOOBIIIIIIIO"
-    assert task.score([line])["entity_micro_f1"] == 1.0
-    line["prediction"] = ["O"] * 10 + line["gold"][10:]
-    assert task.score([line])["entity_micro_f1"] == pytest.approx(2 / 3)
+    assert task.score([prediction])["entity_micro_f1"] == 1.0
+    prediction["prediction"] = ["O"] * 10 + prediction["gold"][10:]
+    assert task.score([prediction])["entity_micro_f1"] == pytest.approx(2 / 3)
 
 
 def test_a_name_of_the_hub_is_no_file():

@@ -219,7 +219,7 @@ def test_answers_are_put_together_from_windows():
         start = np.array([5.0 * (token == "김민") for token in tokens] + [9.0] * 3)  # padding
         end = np.array([5.0 * (token == "최수") for token in tokens] + [9.0] * 3)
         outputs.append({"start_logits": start, "end_logits": end})
-    (found,) = task.lines([example], features, outputs)
+    (found,) = task.predictions([example], features, outputs)
     assert found["prediction"] == found["answer"] == "김민\n최수"
     assert found["null_odds"] == -10.0
     assert found["n_best"][0][0] == "김민\n최수"
@@ -231,17 +231,17 @@ def line(identity, gold, text, odds):
 
 
 def test_scores_are_made_of_lines_alone():
-    lines = [
+    predictions = [
         line("q1", ["red"], "red", -3.0),
         line("q2", [], "blue", -2.9),
         line("q3", [], "x", -1.0),
     ]
-    joint = SQUAD_2.score(lines)  # at the threshold -2.75
+    joint = SQUAD_2.score(predictions)  # at the threshold -2.75
     assert (joint["exact"], joint["best_exact"]) == (pytest.approx(2 / 3), 1.0)
-    assert SQUAD_2_SPAN.score(lines)["exact"] == pytest.approx(1 / 3)  # at 0
-    typed = [{**found, "question_type": 1} for found in lines]
+    assert SQUAD_2_SPAN.score(predictions)["exact"] == pytest.approx(1 / 3)  # at 0
+    typed = [{**found, "question_type": 1} for found in predictions]
     assert MRC.score(typed)["exact_match_type1"] == pytest.approx(1 / 3)
-    assert "exact_match_type1" not in MRC.score(lines)
-    assert "exact_match_type1" not in MRC.score([*typed[:2], lines[2]])
+    assert "exact_match_type1" not in MRC.score(predictions)
+    assert "exact_match_type1" not in MRC.score([*typed[:2], predictions[2]])
     short = [{"id": "q", "gold": ["서울"], "prediction": "서울시"}]
     assert KORQUAD_1.score(short)["f1"] == pytest.approx(2 * 2 / 5)

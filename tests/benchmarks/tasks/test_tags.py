@@ -25,25 +25,25 @@ def tagged_lines(tokenizer, text, tags, piece_labels, max_length=16, last=O):
     num_pieces = len(features.input_ids[0])
     assert num_pieces == min(len(piece_labels) + 1, max_length)
     logits = np.eye(len(NER_LABELS))[[*piece_labels, last][:num_pieces]]
-    return NER.lines([example], features, [{"logits": logits}])
+    return NER.predictions([example], features, [{"logits": logits}])
 
 
 def test_characters_cut_off_are_not_scored_officially(tokenizer):
     tags = [O, O, O, B_LC, I_LC]
-    (line,) = tagged_lines(tokenizer, "오늘 국회", tags, [O, O, O], max_length=3)
-    assert line["official"] == {"gold": ["O"] * 4, "prediction": ["O"] * 4}
-    assert np.isnan(NER.score([line])["entity_macro_f1"])
-    assert line["prediction"] == ["O"] * 5
+    (prediction,) = tagged_lines(tokenizer, "오늘 국회", tags, [O, O, O], max_length=3)
+    assert prediction["official"] == {"gold": ["O"] * 4, "prediction": ["O"] * 4}
+    assert np.isnan(NER.score([prediction])["entity_macro_f1"])
+    assert prediction["prediction"] == ["O"] * 5
 
 
 def test_labels_of_the_frame_count(tokenizer):
     """Of the first and the last padded position; that of [SEP] counts nowhere."""
-    (line,) = tagged_lines(
+    (prediction,) = tagged_lines(
         tokenizer, "국회 오늘", [B_LC, I_LC, O, O, O], [O, B_LC, O, B_LC], last=B_PS
     )
-    assert line["frame"] == ["O", "B-PS"]
+    assert prediction["frame"] == ["O", "B-PS"]
     # an entity of a type that is nowhere in gold
-    assert NER.score([line])["entity_macro_f1"] == 0.5
+    assert NER.score([prediction])["entity_macro_f1"] == 0.5
 
 
 def test_labels_of_an_unlabelled_split_are_read(tmp_path, tokenizer):
@@ -92,11 +92,11 @@ def test_labels_of_words_are_scored_by_accuracy(tmp_path, tokenizer):
     examples = [e for row in UD for e in task.examples(row, "x", "here", True)]
     features = task.featurize(examples, tokenizer, 4, train=True)  # the third word is cut off
     always = np.tile([0.0, 0.0, 1.0], (4, 1))
-    lines = task.lines(examples, features, [{"logits": always}] * 3)
+    predictions = task.predictions(examples, features, [{"logits": always}] * 3)
     nouns = ["NOUN", "NOUN"]
-    assert [line["prediction"] for line in lines] == [nouns, [*nouns, ""], nouns]
-    assert task.score(lines) == {"accuracy": 3 / 7}
-    assert [round(task.error(line), 3) for line in lines] == [0.5, 0.667, 0.5]
+    assert [p["prediction"] for p in predictions] == [nouns, [*nouns, ""], nouns]
+    assert task.score(predictions) == {"accuracy": 3 / 7}
+    assert [round(task.error(p), 3) for p in predictions] == [0.5, 0.667, 0.5]
 
 
 def test_words_are_tagged_by_their_first_piece(tokenizer, tmp_path):
@@ -110,19 +110,19 @@ def test_words_are_tagged_by_their_first_piece(tokenizer, tmp_path):
     logits = np.zeros((5, len(NAVER_NER.labels)))
     for piece, label in enumerate(["PER-B", "ORG-B", "O", "LOC-B", "PER-B"]):
         logits[piece, NAVER_NER.labels.index(label)] = 1
-    lines = NAVER_NER.lines([example], features, [{"logits": logits}])
-    assert lines[0]["prediction"] == ["ORG-B", "O", "LOC-B", "O"]
-    assert NAVER_NER.score(lines) == {"seqeval_micro_f1": 1.0, "entity_micro_f1": 1.0}
-    assert NAVER_NER.constant(lines) is None
+    predictions = NAVER_NER.predictions([example], features, [{"logits": logits}])
+    assert predictions[0]["prediction"] == ["ORG-B", "O", "LOC-B", "O"]
+    assert NAVER_NER.score(predictions) == {"seqeval_micro_f1": 1.0, "entity_micro_f1": 1.0}
+    assert NAVER_NER.constant(predictions) is None
 
 
 def test_entities_do_not_go_on_into_the_next_sentence():
-    lines = [
+    predictions = [
         {"gold": ["PER-B"], "prediction": ["PER-B"]},
         {"gold": ["PER-I"], "prediction": ["O"]},
     ]
     # 1 of 2 gold entities, the second begun by an I-, and 1 of 1 predicted one
-    assert NAVER_NER.score(lines)["seqeval_micro_f1"] == pytest.approx(2 / 3)
+    assert NAVER_NER.score(predictions)["seqeval_micro_f1"] == pytest.approx(2 / 3)
 
 
 # Tokenizers of which a piece begins with the blank before a word.
@@ -143,8 +143,10 @@ def test_entities_that_are_learnt_right_are_found_whatever_the_pieces_begin_with
     (example,) = task.from_rows("train", enumerate(rows[:1]), "mine")
     features = task.featurize([example], marking, 32, train=True)
     learnt = features.labels["labels"][0]
-    (line,) = task.lines([example], features, [{"logits": np.eye(len(task.labels))[learnt]}])
-    assert line["prediction"] == line["gold"]
+    (prediction,) = task.predictions(
+        [example], features, [{"logits": np.eye(len(task.labels))[learnt]}]
+    )
+    assert prediction["prediction"] == prediction["gold"]
 
 
 def test_words_have_the_pieces_that_they_have_in_text(marking):

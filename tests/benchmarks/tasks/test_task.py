@@ -67,22 +67,22 @@ def test_batches_hold_rows_of_like_length_in_shuffled_order():
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 def test_a_sampled_headline_is_the_score_of_the_sampled_predictions(task):
     rng = np.random.default_rng(5)
-    lines = lines_of(task, rng, 20)
-    sample = task.headline_sampler(lines)
+    predictions = lines_of(task, rng, 20)
+    sample = task.headline_sampler(predictions)
     for positions in rng.integers(0, 20, (10, 20)):
-        repeated = [lines[n] | {"id": str(i)} for i, n in enumerate(positions)]
+        repeated = [predictions[n] | {"id": str(i)} for i, n in enumerate(positions)]
         assert sample(positions) == pytest.approx(task.score(repeated)[task.headline], nan_ok=True)
 
 
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 def test_an_error_is_0_of_the_gold_value_alone(task):
-    lines = lines_of(task, np.random.default_rng(6), 40)
-    errors = np.array([task.error(line) for line in lines])
+    predictions = lines_of(task, np.random.default_rng(6), 40)
+    errors = np.array([task.error(p) for p in predictions])
     assert ((errors > 0) & (errors < 9)).any()
-    for line in lines:
-        right = line["gold"]
+    for prediction in predictions:
+        right = prediction["gold"]
         if task.row_name == "question":
             right = right[0] if right else ""
-        assert task.error(line | {"prediction": right}) == 0
-        pairs = task.label_pairs(line)
-        assert all(gold == predicted for gold, predicted in pairs) or task.error(line)
+        assert task.error(prediction | {"prediction": right}) == 0
+        pairs = task.label_pairs(prediction)
+        assert all(gold == predicted for gold, predicted in pairs) or task.error(prediction)

@@ -57,9 +57,12 @@ def test_words_that_are_cut_off_are_never_right(examples):
         {"arc_scores": scores, "best_labels": np.full((2, 3), 5)},
         {"arc_scores": np.array([[1.0, 0.0]]), "best_labels": np.full((1, 2), 2)},
     ]
-    lines = DP.lines(examples, features, outputs)
-    assert lines[0]["prediction"] == {"heads": [1, 1, -1], "labels": ["NP_OBJ", "NP_OBJ", None]}
-    assert DP.score(lines)["uas_micro_f1"] == pytest.approx(1 / 4)
+    predictions = DP.predictions(examples, features, outputs)
+    assert predictions[0]["prediction"] == {
+        "heads": [1, 1, -1],
+        "labels": ["NP_OBJ", "NP_OBJ", None],
+    }
+    assert DP.score(predictions)["uas_micro_f1"] == pytest.approx(1 / 4)
 
 
 def test_biaffine_scores_every_pair():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.encoder import load_encoder
-from benchmarks.results.predictions import score_lines
+from benchmarks.results.predictions import score_predictions
 from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.load import load_data
 from benchmarks.tasks.task import Example, GoldExample
@@ -27,11 +27,11 @@ from tests.benchmarks.records import YNAT
 
 
 def scores(fitted):
-    return score_lines(YNAT, fitted.lines["dev"])
+    return score_predictions(YNAT, fitted.predictions["dev"])
 
 
 def probabilities(fitted):
-    return np.array([line["probabilities"] for line in fitted.lines["dev"]])
+    return np.array([p["probabilities"] for p in fitted.predictions["dev"]])
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_seed_decides_every_bit_and_global_state_stays(features, model, make_s
     torch.manual_seed(99)  # what ran before has no say
     again = finetune(features, model, options, seed=3, role="random-init")
     other = finetune(features, model, options, seed=4, role="random-init")
-    assert first.lines == again.lines
+    assert first.predictions == again.predictions
     assert (probabilities(first) != probabilities(other)).any()
 
 

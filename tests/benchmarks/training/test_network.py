@@ -30,8 +30,8 @@ def test_a_kept_network_predicts_what_was_scored(
     examples = load_data(kept.task, ynat_folder).reported
     features = kept.task.featurize(examples, kept.source.tokenizer, 16, train=False)
     outputs = Trainer(kept.network, kept.task, 0, kept.settings, "").predict(features)
-    lines = plain(kept.task.lines(examples, features, outputs))
-    assert read_predictions(predictions)[1] == lines
+    wanted = plain(kept.task.predictions(examples, features, outputs))
+    assert read_predictions(predictions)[1] == wanted
     encoder = AutoModel.from_pretrained(place)
     for name, weights in kept.network.encoder.state_dict().items():
         assert torch.equal(encoder.state_dict()[name], weights)

@@ -156,8 +156,8 @@ def test_reported_rows_choose_nothing(model, features, make_settings):
     other = replace(features.predicted["dev"], examples=tuple(wrong))
     second = finetune(replace(features, predicted={"dev": other}), model, options, seed=0)
     assert first.selected == second.selected
-    assert [a["prediction"] for a in first.lines["dev"]] == [
-        b["prediction"] for b in second.lines["dev"]
+    assert [a["prediction"] for a in first.predictions["dev"]] == [
+        b["prediction"] for b in second.predictions["dev"]
     ]
     assert first.selected["num_evaluations"] >= 8
     assert 0 < first.selected["step"] <= first.hyper_parameters["num_steps"]
@@ -192,9 +192,9 @@ def test_frozen_weights_do_not_move(model, features, make_settings):
 def test_one_gold_value_everywhere_is_a_doubt_and_no_failure(task, golds):
     """A constant answer is right then; it is a failure only where gold values differ."""
     said = golds[0]
-    lines = [{"gold": gold, "prediction": gold} for gold in golds]
-    lines[1]["prediction"] = lines[0]["prediction"] = said
-    (doubt,) = task.doubts([GoldExample("a", ("a",), 2)], lines[:2])
+    predictions = [{"gold": gold, "prediction": gold} for gold in golds]
+    predictions[1]["prediction"] = predictions[0]["prediction"] = said
+    (doubt,) = task.doubts([GoldExample("a", ("a",), 2)], predictions[:2])
     assert doubt.startswith(f"the gold value of all 2 reported {task.row_name}s is ")
-    assert task.constant(lines[:2]) == task.constant(lines[:2], "gold") is not None
-    assert task.constant(lines, "gold") is None
+    assert task.constant(predictions[:2]) == task.constant(predictions[:2], "gold") is not None
+    assert task.constant(predictions, "gold") is None
