@@ -8,13 +8,14 @@ import importlib
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from electrify.config.clean import Source
 from electrify.config.fields import NOISE_SUITES
 from electrify.config.load import flatten, load_config, toml_value
 from electrify.config.run import EvaluationRun, RunConfig
@@ -36,12 +37,15 @@ from electrify.system.machine import (
 from electrify.system.outcome import UserError, first_line
 from electrify.system.progress import duration
 
+if TYPE_CHECKING:
+    from pipeline.init.survey import TextAmount
+
 MIN_FREE_BYTES = 2**28
 _HUB_SECONDS = 10.0  # for one answer
 _SCORES = ("evaluate", *NOISE_SUITES)  # of other encoders in `evaluate-<name>`
 _FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "onnx", *_SCORES)
-# docs/results.md: MB of raw text a CPU second for cleaning, learning pieces at morphemes, encoding
-_CLEAN_RATE, _VOCAB_RATE, _ENCODE_RATE = 3.7, 1.9, 8.0
+# by stage: CPU seconds of its start, and MB of text a CPU second (docs/results.md)
+_CPU_SECONDS = {"clean": (6.0, 1.5), "train-vocab": (8.0, 0.9), "encode": (2.0, 6.0)}
 _EXTRAS = ("pipeline", "model", "benchmarks")  # what `electrify run CONFIG` needs
 _DEVICES = {  # FLOP/s in matrix products that small networks reach in fine-tuning, assumed
     "one H200": 5e13,
@@ -213,11 +217,18 @@ def describe_config(config: RunConfig) -> list[str]:
 
 
 def describe_run(config: RunConfig) -> list[str]:
-    """Size, cost of every stage, output and precision of a run."""
+    """Text, size, cost of every stage, output and precision of a run."""
     from model.flops import estimate
 
-    lines = [*estimate(config)]
-    for stage_cost in (corpus_cost, mixture, evaluation_cost):
+    lines: list[str] = []
+    try:
+        amount, num_elsewhere = _text_amount(config.clean.sources)
+        config = _sized(config, amount)
+        lines += corpus_cost(config, amount, num_elsewhere)
+    except ModuleNotFoundError as error:
+        lines.append(f"the text is not estimated: {error}")
+    lines += estimate(config)
+    for stage_cost in (mixture, evaluation_cost):
         try:
             lines += stage_cost(config)
         except ModuleNotFoundError as error:
@@ -226,29 +237,58 @@ def describe_run(config: RunConfig) -> list[str]:
     lines += [
         describe_precision(f"{name}.precision", section.precision)
         for name, section in (("pretrain", config.pretrain), ("evaluate", config.evaluate))
-        if section.device in ("auto", "cpu")
+        if section.device in ("auto", "cpu") and (name == "pretrain" or config.evaluate.has_tasks)
     ]
     return lines
 
 
-def corpus_cost(config: RunConfig) -> list[str]:
-    """CPU time of the stages that read text; the sources on this machine are measured."""
-    from pipeline.sources.files import expand_sources
+def _text_amount(sources: Sequence[Source]) -> "tuple[TextAmount, int]":
+    """The text of all sources on this machine, by heads of files, and how many are elsewhere."""
+    from pipeline.init.survey import TextAmount, amount_of
 
-    sources = [
-        source
-        for source in config.clean.sources
-        if not is_address(source.path)
-        and (source.kind != "huggingface" or Path(source.path).is_dir())
-    ]
-    num_elsewhere = len(config.clean.sources) - len(sources)
-    if not sources:
-        return ["clean, train-vocab, encode: not estimated, the sources are not on this machine"]
-    megabytes = sum(file.text_bytes for file in expand_sources(sources)) / 1e6
+    here = [of for of in sources if of.kind != "huggingface" and not is_address(of.path)]
+    amounts = [amount_of(source) for source in here]
+    summed = TextAmount(*map(sum, zip((0.0, 0.0, 0.0), *amounts, strict=True)))
+    return summed, len(sources) - len(here)
+
+
+def _sized(config: RunConfig, amount: "TextAmount") -> RunConfig:
+    """The config with a number for `vocab.size`."""
+    from vocab.train import first_pieces_of
+
+    num_first = len(first_pieces_of(config.vocab)) if config.vocab.extend else 0
+    vocab = config.vocab.sized(amount.num_words, num_first) if amount.num_bytes else config.vocab
+    return config.model_copy(update={"vocab": vocab})
+
+
+def corpus_cost(config: RunConfig, amount: "TextAmount", num_elsewhere: int = 0) -> list[str]:
+    """The text and its vocabulary, CPU time of the stages that read it, and how often pretraining
+    does; what to do where the text is too small."""
+    if not amount.num_bytes:
+        return ["the text is not estimated: it is not on this machine"]
+    from model.plan import phases_of
+    from pipeline.init.config import FEW_TOKENS, NUM_PASSES
+
+    megabytes, tokens = amount.num_bytes / 1e6, amount.num_tokens
     elsewhere = f", without {num_elsewhere} source(s) elsewhere" if num_elsewhere else ""
-    stages = {"clean": _CLEAN_RATE, "train-vocab": _VOCAB_RATE, "encode": _ENCODE_RATE}
-    parts = [f"{name} {duration(megabytes / rate)}" for name, rate in stages.items()]
-    return [f"CPU time for {megabytes:,.1f} MB of text: {', '.join(parts)} (estimated{elsewhere})"]
+    times = {name: base + megabytes / rate for name, (base, rate) in _CPU_SECONDS.items()}
+    phases = phases_of(config.pretrain)
+    num_passes = sum(phase.num_steps * phase.tokens_per_step for phase in phases) / tokens
+    lines = [
+        f"text: about {megabytes:,.1f} MB in {amount.num_documents:,.0f} documents, "
+        f"{amount.num_words:,.0f} words (by heads of files{elsewhere})",
+        f"vocabulary: {config.vocab.num_pieces:,} pieces",
+        f"CPU time: {', '.join(f'{name} {duration(s)}' for name, s in times.items())}, estimated",
+        f"passes over the text: {num_passes:,.1f}, of about {tokens / 1e6:,.1f} M tokens each",
+    ]
+    if num_elsewhere == 0 and num_passes > 10 * NUM_PASSES and not config.pretrain.initial_model:
+        few = max(1, round(config.pretrain.num_steps * NUM_PASSES / num_passes))
+        lines.append(
+            f"NOTE: so many passes teach little; {NUM_PASSES} are pretrain.num_steps = {few}. With "
+            f"Korean text below {FEW_TOKENS // 10**6} M tokens start from the shipped encoder: "
+            "electrify init FOLDER writes such a config"
+        )
+    return lines
 
 
 def mixture(config: RunConfig) -> list[str]:
@@ -274,7 +314,7 @@ def evaluation_cost(config: RunConfig) -> list[str]:
     from model.flops import parameter_counts
     from model.plan import discriminator_shape
 
-    pretrain, vocab_size = config.pretrain, config.vocab.size
+    pretrain, vocab_size = config.pretrain, config.vocab.num_pieces
     parameters = parameter_counts(pretrain, vocab_size)["discriminator"]
     parameters -= discriminator_shape(pretrain, vocab_size).embedding_parameters
     own = options.model_copy(update={"tasks": (), "suites": ()})

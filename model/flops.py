@@ -21,7 +21,7 @@ from typing import NamedTuple
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.storage.files import read_toml
-from electrify.system.machine import Precision
+from electrify.system.machine import Precision, cpu_precision
 from electrify.system.progress import duration
 from model.plan import EncoderShape, Phase, Stage, network_shapes, phases_of, stages_of
 
@@ -209,20 +209,25 @@ def _paper(size: EncoderShape, length: int) -> _Forward:
 # matrix products that steps of small and base reached on one H200 in bf16 (PERFORMANCE.md): their
 # width, FLOPs a second
 _H200 = ((768, 3.1e14), (256, 1.15e14))
+_CPU_RATES = {"fp32": 1.2e11, "bf16": 3.5e11}  # of two cores, with units for bf16
 
 
 def estimate(config: RunConfig) -> list[str]:
     """A run's size and cost in words, before it is started."""
-    pretrain, vocab = config.pretrain, config.vocab.size
+    pretrain, vocab = config.pretrain, config.vocab.num_pieces
     phases = phases_of(pretrain)
     counts = parameter_counts(pretrain, vocab)
     flops = run_flops(pretrain, vocab)
+    precision = cpu_precision() if pretrain.precision == "auto" else pretrain.precision
+    cpu_rate = _CPU_RATES.get(precision, _CPU_RATES["fp32"])
     measured, rate = next((of for of in _H200 if of[0] <= pretrain.hidden_size), _H200[-1])
     seconds = {
         f"one H200 in bf16 at {rate / 1e12:.0f} TFLOP/s, as width {measured} reaches": (
             flops.matmul / rate
         ),
-        "two CPU cores in fp32 at 0.12 TFLOP/s, assumed": flops.matmul / 1.2e11,
+        f"two CPU cores in {precision} at {cpu_rate / 1e12:.2g} TFLOP/s, assumed": (
+            flops.matmul / cpu_rate
+        ),
     }
     tokens = max(phase.micro_batch_size * phase.sequence_length for phase in phases)
     memory = memory_bytes(pretrain, vocab, tokens)

@@ -270,7 +270,8 @@ def make_optimizer(network: ElectraPretrainer, config: PretrainConfig) -> AdamW:
     optimizer: AdamW
     if config.optimizer == "muon":
         matrices = [n for n in names if ".layers." in n and network.get_parameter(n).dim() == 2]
-        scale = (config.matrix_learning_rate or config.learning_rate) / config.learning_rate
+        rate = config.matrix_learning_rate or 2 * config.learning_rate
+        scale = rate / config.learning_rate
         groups = _groups(network, matrices, config)
         scaled = [group | {"rate_scale": scale * group["rate_scale"]} for group in groups]
         others = _groups(network, [n for n in names if n not in set(matrices)], config)

@@ -35,6 +35,7 @@ class EncoderShape:
     local_attention: int = 128
     global_rope_theta: float = 1000.0
     local_rope_theta: float = 1000.0
+    attention_bias: bool = True
 
     @classmethod
     def of(cls, config: object, **others: Any) -> Self:
@@ -66,7 +67,7 @@ class EncoderShape:
     def encoder_parameters(self) -> int:
         """All layers, and the projection from the embeddings where widths differ."""
         e, h, i = self.embedding_size, self.hidden_size, self.intermediate_size
-        attention, project = 4 * (h * h + h), e * h * self.is_projected
+        attention, project = 4 * (h * h + h * self.attention_bias), e * h * self.is_projected
         if (
             self.is_modern
         ):  # norms without bias: after the embeddings, two a layer but one, the last

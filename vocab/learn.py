@@ -81,33 +81,39 @@ class Vocabulary:
 
 
 def train_wordpiece(
-    batches: Batches, options: VocabConfig, first_pieces: Sequence[str] = SPECIAL_TOKENS
+    batches: Batches,
+    options: VocabConfig,
+    first_pieces: Sequence[str] = SPECIAL_TOKENS,
+    may_be_fewer: bool = False,
 ) -> Vocabulary:
     """Learn exactly `options.size` pieces from distinct words with their counts.
 
     `first_pieces` have the first ids: special tokens, or a vocabulary that is kept or extended.
     Each of the `limit_alphabet` most frequent characters gets a piece and, unless it always stands
     alone (punctuation, ideographs), its `##` form, so no word of covered characters is [UNK].
-    Deterministic, whatever the order of the words. `ValueError` if they do not yield that many.
+    Deterministic, whatever the order of the words. `ValueError` if they do not yield that many,
+    unless there `may_be_fewer`.
     """
     counted = count_characters(batches, options.max_words)
     seen = counted.characters
     first = [*first_pieces, *_alphabet(options, first_pieces, seen)]
     pieces = first
-    if len(first) < options.size:
+    if len(first) < options.num_pieces:
         merger = PairMerger(*flat_symbols(batches, counted.min_count, first), first)
-        merger.merge_until(round(options.size * (1 + options.surplus)), options.min_frequency)
+        merger.merge_until(round(options.num_pieces * (1 + options.surplus)), options.min_frequency)
         pieces = merger.pieces
         del merger  # its arrays, before pruning makes its own
-    if len(pieces) < options.size:
+    if len(pieces) < options.num_pieces and not may_be_fewer:
         # left out, the limit would fall with the size, and fewer characters give fewer pieces
         raise UserError(
             f"vocab.size = {options.size}, but the text yields {len(pieces)} pieces at "
             f"vocab.min_frequency = {options.min_frequency} ({counted.num_words} distinct words): "
             f"set vocab.size to at most {len(pieces)} and vocab.limit_alphabet to "
-            f"{options.limit_alphabet}, lower vocab.min_frequency, or give more text"
+            f"{options.num_characters}, lower vocab.min_frequency, or give more text"
         )
-    kept, num_crossing = prune(batches, pieces, len(first), options.size, options.max_crossing)
+    kept, num_crossing = prune(
+        batches, pieces, len(first), options.num_pieces, options.max_crossing
+    )
     log(
         f"{len(kept):,} pieces; {len(pieces) - len(kept):,} more were pruned, {num_crossing:,} of "
         "them because they lay across boundaries"
@@ -132,8 +138,8 @@ def _alphabet(
     `ValueError` if a new vocabulary has no room for them. In one that is extended they take at most
     half of the new pieces.
     """
-    known, room = set(first_pieces), options.size - len(first_pieces)
-    limit = options.limit_alphabet
+    known, room = set(first_pieces), options.num_pieces - len(first_pieces)
+    limit = options.num_characters
     covered = nsmallest(limit, seen, key=lambda character: (-seen[character], character))
     wanted = [*dict.fromkeys((*covered, *hangul_syllables(options.hangul)))]
 
@@ -160,7 +166,7 @@ def _alphabet(
         advice += ' or set vocab.hangul = "seen"'
     if left < 0:
         raise UserError(f"{numbers}, beside {len(known)} special or unused ones: {advice}")
-    if left < options.size // 4 and len(known) < options.size // 2:
+    if left < options.num_pieces // 4 and len(known) < options.num_pieces // 2:
         warn(f"{numbers}, so few are left for longer pieces: {advice}")
     return alphabet
 

@@ -59,7 +59,12 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
         log(f"{sum(num_words.values()):,} words, {sum(num_distinct.values()):,} distinct")
 
         fractions = sampling_fractions(num_words, options.temperature)
-        vocabulary = train_wordpiece(weighted(batches, fractions, num_words), options, first_pieces)
+        vocabulary = train_wordpiece(
+            weighted(batches, fractions, num_words),
+            options.sized(sum(num_words.values()), len(first_pieces)),
+            first_pieces,
+            may_be_fewer=options.size == "auto",
+        )
         special = options.additional_special_tokens
         tokenizer = build_tokenizer(
             vocabulary.pieces, options.lowercase, options.split_digits, special
@@ -106,12 +111,12 @@ def first_pieces_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> tup
     if options.extend:
         first = check_extendable(Path(options.extend), options.lowercase)
     num_given = len(first)
-    if num_given == options.size:
+    if num_given == options.size or (options.extend and options.size == "auto"):
         mask_words = ()
     unused = [f"[unused{number}]" for number in range(options.num_unused)]
     first += [*options.additional_special_tokens, *mask_words, *unused]
     first = list(dict.fromkeys(first))
-    if len(first) > options.size:
+    if options.size != "auto" and len(first) > options.size:
         kept = ""
         if options.extend and options.size != num_given:
             kept = f"; vocab.size = {num_given} keeps vocab.extend as it is"
@@ -161,7 +166,7 @@ def _log_report(report: Mapping[str, Any]) -> None:
 
 def _warn_of_unknown(sources: Sequence[Mapping[str, Any]], options: VocabConfig) -> None:
     given = f"vocab.extend = {options.extend!r}, " if options.extend else ""
-    advice = f"Set vocab.size above {options.size:,}: part of the new pieces are characters"
+    advice = "Set a larger vocab.size: part of the new pieces are characters"
     if options.extend:
         advice += ". Or extend a vocabulary of these languages"
     for language, rows in groupby(sources, key=itemgetter("language")):

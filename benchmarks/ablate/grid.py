@@ -210,7 +210,7 @@ def equal_steps(base: RunConfig, config: RunConfig) -> tuple[int, int]:
     from model.flops import run_flops
 
     def flops(run: RunConfig) -> float:
-        return run_flops(run.pretrain, run.vocab.size).matmul
+        return run_flops(run.pretrain, run.vocab.num_pieces).matmul
 
     planned = config.pretrain.num_steps
     num_steps = max(1, round(planned * flops(base) / flops(config)))

@@ -99,7 +99,7 @@ def plan_of(path: Path, overrides: Sequence[str]) -> str:
             "": "finished" if run.label in figures else "to do",
         }
         for run in runs
-        for flops in [run_flops(run.config.pretrain, run.config.vocab.size)]
+        for flops in [run_flops(run.config.pretrain, run.config.vocab.num_pieces)]
     ]
     text = f"{len(figures)} of {len(runs)} runs are finished and took "
     text += f"{sum(of.hours for of in figures.values()):.1f} hours"

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from electrify.config.fields import section_of
-from electrify.config.pretrain import SIZE_PRESETS, Size
+from electrify.config.pretrain import SIZE_PRESETS, STARTS_AS_MLM, Size
 from electrify.config.removed import removed_key, removed_value
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.system.bundled import find_bundled, with_bundled
@@ -144,7 +144,14 @@ def _with_size_preset(raw: dict[str, Any]) -> dict[str, Any]:
     size = pretrain.get("size", "small")
     if size not in get_args(Size):  # the validator says so
         size = "small"
-    return raw | {"pretrain": SIZE_PRESETS[size] | pretrain}
+    preset = SIZE_PRESETS[size]
+    if pretrain.get("initial_model"):  # it has learnt what a warm-up and high rates are for
+        preset = preset | {"mlm_steps_fraction": 0.0, "decay_fraction": 1.0}
+        if preset["optimizer"] == "muon":
+            preset["optimizer"] = "bias-corrected"
+    if pretrain.get("objective", "electra") not in STARTS_AS_MLM:
+        preset = preset | {"mlm_steps_fraction": 0.0}
+    return raw | {"pretrain": preset | pretrain}
 
 
 def _override(

@@ -34,7 +34,7 @@ Objective = Literal[
 _PREDICTS_TOKENS = ("mlm", "replace-mlm", "all-tokens-mlm")
 _LEARNED_ONLY = ("electra-adversarial", "electra-two-stage")
 # whose main network may begin as a masked language model
-_STARTS_AS_MLM = ("electra", "electra-15", "electra-adversarial")
+STARTS_AS_MLM = ("electra", "electra-15", "electra-adversarial")
 
 _Positive = Annotated[float, Field(gt=0)]
 _Portion = Annotated[float, Field(gt=0, lt=1)]  # some, and not all
@@ -143,6 +143,8 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     """Base of the rotary positions. ModernBERT has 160,000 for 8,192 tokens."""
     local_rope_theta: _Positive = 1000.0
     """The same in layers with local attention."""
+    attention_bias: bool = True
+    """`modern`: query, key, value and the output of attention have biases. ModernBERT has none."""
     hidden_dropout_prob: Fraction
     """Dropout of the hidden states."""
     attention_probs_dropout_prob: Fraction
@@ -198,7 +200,8 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     `muon`: Muon for the matrices of the layers, AdamW for the rest."""
     matrix_learning_rate: _Positive | None = None
     """Learning rate of the matrices of `muon`; where `mlm_learning_rate` or
-    `generator_learning_rate` holds, in the same proportion to it. Left out: `learning_rate`."""
+    `generator_learning_rate` holds, in the same proportion to it. Left out: twice
+    `learning_rate`."""
     adam_beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Decay of Adam's first moment."""
     adam_beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
@@ -375,10 +378,10 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
             )
         if not self.has_generator and sharing != "embeddings":
             yield f"weight_sharing = {sharing!r} {objective}: there is no generator to share with"
-        if self.mlm_steps_fraction and self.objective not in _STARTS_AS_MLM:
+        if self.mlm_steps_fraction and self.objective not in STARTS_AS_MLM:
             yield (
                 f"mlm_steps_fraction = {self.mlm_steps_fraction:g} {objective}: only "
-                f"{', '.join(_STARTS_AS_MLM)} begin as a masked language model; leave it out"
+                f"{', '.join(STARTS_AS_MLM)} begin as a masked language model; leave it out"
             )
 
     def _unused_options(self) -> Iterator[str]:
@@ -391,6 +394,7 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
             ("local_attention", is_modern),
             ("global_rope_theta", is_modern),
             ("local_rope_theta", is_modern),
+            ("attention_bias", is_modern),
             ("generator_weight", self.has_generator),
             ("generator_learning_rate", self.has_generator),
             ("clipping", self.has_generator),

@@ -1,6 +1,7 @@
 """The options of the vocabulary and of the token shards."""
 
-from typing import Annotated, Literal
+import math
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator
 
@@ -15,11 +16,21 @@ Hangul = Literal["seen", "common", "all"]
 Cuts = Literal["none", "particles", "nominal", "all"]
 
 
+_MOST_PIECES = 32_000
+
+
+def size_for(num_words: float) -> int:
+    """Pieces for a text of so many running words, in thousands: 12,000 for 9 M words, which suited
+    the shipped encoder, and 32,000 from 64 M on, as Korean encoders of gigabytes have."""
+    return min(_MOST_PIECES, max(4_000, 1000 * round(4 * math.sqrt(num_words) / 1000)))
+
+
 class VocabConfig(Section):
     """Documents to a WordPiece vocabulary."""
 
-    size: Annotated[int, Field(ge=64, lt=2**24)] = 32_000
-    """Number of pieces."""
+    size: Literal["auto"] | Annotated[int, Field(ge=64, lt=2**24)] = "auto"
+    """Number of pieces. `auto`: by the number of words, from 4,000 to 32,000, and less where the
+    text yields less; with `extend` its own."""
     pretokenizer: Pretokenizer = "kiwi"
     """`kiwi` cuts Korean words at morphemes. `whitespace` cuts at spaces and punctuation."""
     morpheme_cuts: Literal["particles", "nominal", "all"] = "nominal"
@@ -35,9 +46,7 @@ class VocabConfig(Section):
     """A piece is pruned if more than this fraction of its uses lies across a cut."""
     max_words: Count = 500_000
     """Number of most frequent words to learn from."""
-    limit_alphabet: Annotated[int, Field(gt=0)] = Field(
-        default_factory=lambda fields: min(6000, max(1000, fields["size"] // 5))
-    )
+    limit_alphabet: Annotated[int, Field(gt=0)] | None = None
     """Number of most frequent characters that get pieces. Left out: a fifth of `size`, from 1,000
     to 6,000."""
     hangul: Hangul = "seen"
@@ -56,6 +65,23 @@ class VocabConfig(Section):
     `size`."""
     references: tuple[LocalPath, ...] = ()
     """Tokenizer folders or `vocab.txt` files that the report compares with."""
+
+    def sized(self, num_words: float, num_first: int) -> Self:
+        """The options with a size in numbers, for a text of so many running words and so many
+        first pieces: special ones, or those of a vocabulary that is extended, which is kept."""
+        if self.size != "auto":
+            return self
+        return self.model_copy(update={"size": num_first if self.extend else size_for(num_words)})
+
+    @property
+    def num_pieces(self) -> int:
+        """`size` as a number; of `auto`, before `sized`, the most that there may be."""
+        return _MOST_PIECES if self.size == "auto" else self.size
+
+    @property
+    def num_characters(self) -> int:
+        """How many characters get pieces, at most."""
+        return self.limit_alphabet or min(6000, max(1000, self.num_pieces // 5))
 
     @property
     def cuts(self) -> Cuts:

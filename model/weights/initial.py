@@ -183,7 +183,7 @@ _Shapes = tuple[EncoderShape, EncoderShape | None]  # of the main network and of
 
 def check_initial_shapes(config: RunConfig) -> None:
     """`UserError` if the initial weights do not fit the config; reads their sizes alone."""
-    options, vocab_size = config.pretrain, config.vocab.size
+    options, vocab_size = config.pretrain, config.vocab.num_pieces  # no size that is compared
     ours = discriminator_shape(options, vocab_size), generator_shape(options, vocab_size)
     _check_shapes(options, read_shapes(options), ours)
 
@@ -225,6 +225,8 @@ def _check_shapes(config: PretrainConfig, source: _Shapes, model: _Shapes) -> bo
 
 def _differences(theirs: EncoderShape, ours: EncoderShape) -> list[tuple[str, object, object]]:
     names = [*_SIZES, *(_MODERN_SIZES if ours.is_modern else ())]
+    if theirs.attention_bias:  # where they are not there, they begin at 0
+        names.append("attention_bias")
     pairs = [(name, getattr(theirs, name), getattr(ours, name)) for name in names]
     return [(name, a, b) for name, a, b in pairs if a != b]
 

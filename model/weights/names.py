@@ -232,7 +232,6 @@ def modern_config(
         **_common(shape, ModernBertConfig()),
         norm_eps=shape.layer_norm_eps,
         norm_bias=False,
-        attention_bias=True,
         mlp_bias=False,
         hidden_activation="gelu",
         layer_types=kinds,

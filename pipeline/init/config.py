@@ -11,13 +11,14 @@ from typing import Any
 
 from electrify.config.load import parse_config, toml_value
 from electrify.system.outcome import UserError
-from pipeline.init.survey import FoundSource, survey
+from pipeline.init.survey import BYTES_A_TOKEN, FoundSource, survey
 from pipeline.sources.readers import KIND_OF_ENDING
 
-_BYTES_A_TOKEN = 4  # of UTF-8: 3.8 to 4.7 in Korean, 4 in languages with Latin letters
 # up to four passes teach nearly as much as new text (Muennighoff et al. 2023, "Scaling
 # Data-Constrained Language Models")
-_NUM_PASSES = 4
+NUM_PASSES = 4
+# Korean text below which an encoder from random initialisation is not worth its time
+FEW_TOKENS = 20_000_000
 _FEW_DOCUMENTS = 100
 _MANY_SOURCES = 20
 
@@ -50,7 +51,7 @@ def init(path: str, output: str | None) -> list[str]:
             f"{' '.join(KIND_OF_ENDING)} (.xml of Wikipedia dumps), plain, packed (.gz .zst .bz2 "
             ".xz) or in a .zip"
         )
-    num_tokens = int(sum(source.text_bytes for source in sources) // _BYTES_A_TOKEN)
+    num_tokens = int(sum(source.text_bytes for source in sources) // BYTES_A_TOKEN)
     network = _TABLES["networks"][_network(_languages(sources), num_tokens)]
     text = _config(name, target, sources, num_tokens, network)
     parse_config(tomllib.loads(text), str(target))
@@ -90,7 +91,7 @@ def _languages(sources: Sequence[FoundSource]) -> Counter[str]:
 
 def _network(languages: Counter[str], num_tokens: int) -> str:
     is_korean = languages["ko"] * 2 >= languages.total()
-    if is_korean and num_tokens < 20_000_000:
+    if is_korean and num_tokens < FEW_TOKENS:
         return "shipped"
     if num_tokens < 1_000_000:
         return "scratch"
@@ -106,7 +107,7 @@ def _config(
 ) -> str:
     num_documents, languages = _num_documents(sources), _languages(sources)
     batch_tokens = network["batch_size"] * network["sequence_length"]
-    num_steps = 100 * round(_NUM_PASSES * num_tokens / batch_tokens / 100)
+    num_steps = 100 * round(NUM_PASSES * num_tokens / batch_tokens / 100)
     num_steps = min(network["max_steps"], max(network["min_steps"], num_steps))
     valid_fraction = 0.2 if num_documents < _FEW_DOCUMENTS else 0.05
     lines: list[str] = []
@@ -119,7 +120,7 @@ def _config(
     why = network["why"]
     amount = (
         f"Here are {_about(num_documents)} documents and {_about(num_tokens)} tokens, of some "
-        f"{_BYTES_A_TOKEN} bytes of text each. {why[0].upper()}{why[1:]}."
+        f"{BYTES_A_TOKEN} bytes of text each. {why[0].upper()}{why[1:]}."
     )
     return Template(_TABLES["config"]).substitute(
         {**network, "export": network.get("export", "")},
@@ -131,7 +132,7 @@ def _config(
         sources="".join(f"{line}\n" for line in lines),
         pretokenizer="kiwi" if is_korean else "whitespace",
         valid_fraction=0.01 if num_documents > 20_000 else valid_fraction,
-        num_passes=_NUM_PASSES,
+        num_passes=NUM_PASSES,
         num_steps=num_steps,
         every=max(50, num_steps // 20),
         evaluation=evaluation.substitute(

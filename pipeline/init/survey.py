@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow.parquet as pq
 
 from electrify.config.clean import Kind, Source
@@ -25,7 +26,7 @@ from electrify.storage.tables import guess_delimiter, has_cells, has_header, rea
 from electrify.system.outcome import UserError
 from pipeline.init.parts import Part, split
 from pipeline.rules.language import main_language
-from pipeline.sources.files import fault_of_name, files_below
+from pipeline.sources.files import expand_sources, fault_of_name, files_below
 from pipeline.sources.input_file import Fault, InputFile, Raw, packing, text_ending
 from pipeline.sources.json_file import filter_of_texts_by_id, head_values, text_path
 from pipeline.sources.lines import head_of, read_text_chunks
@@ -40,6 +41,8 @@ from pipeline.sources.stored import (
 )
 from pipeline.sources.tables import is_string
 
+BYTES_A_TOKEN = 4  # of UTF-8: 3.8 to 4.7 in Korean, 4 in languages with Latin letters
+_MAX_HEADS = 4  # files of a source that are read for the amount of its text
 _MAX_SAMPLED = 50  # files of one ending
 _MAX_EXAMINED = 200  # where those differ: at most so many sources come of it
 _MAX_SPLIT = 32  # parts that may differ in what one source can also mix
@@ -107,6 +110,35 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
                 advice = ARCHIVES_WITHIN
             unread.append(f"{len(paths):,} {ending or 'without an ending'}: {advice}")
     return found_sources, unread
+
+
+class TextAmount(NamedTuple):
+    """What sources hold, estimated from the heads of some files of each."""
+
+    num_bytes: float  # of the documents, as UTF-8
+    num_words: float  # between spaces; where there are none, of six characters
+    num_documents: float
+
+    @property
+    def num_tokens(self) -> float:
+        return self.num_bytes / BYTES_A_TOKEN
+
+
+def amount_of(source: Source) -> TextAmount:
+    """The text of a source on this machine, by the heads of some of its files."""
+    sizes = {file.path: file.file_bytes for file in expand_sources([source])}
+    heads = [InputFile(p, sizes[p], file_bytes=sizes[p]) for p in _spread([*sizes], _MAX_HEADS)]
+    amount = np.zeros(3)
+    for head in heads:
+        documents, _, share = read_head(head, source)
+        texts = [document.text for document in documents]
+        if source.max_documents and texts:
+            share = min(share, source.max_documents / len(texts))
+        num_bytes = sum(len(text.encode("utf-8", "replace")) for text in texts)
+        num_words = sum(max(len(text.split()), len(text) // 6) for text in texts)
+        amount += share * np.array([num_bytes, num_words, len(texts)])
+    factor = sum(sizes.values()) / max(1, sum(head.num_bytes for head in heads))
+    return TextAmount(*(factor * amount).tolist())
 
 
 def _files_of(root: Path) -> tuple[dict[Path, int], list[str]]:
@@ -310,7 +342,7 @@ def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> F
     file = InputFile(str(path), num_bytes, file_bytes=num_bytes)
     try:
         source, fields = _described(file, is_document)
-        documents, faults, share = _read_head(file, source)
+        documents, faults, share = read_head(file, source)
     except (UserError, *DAMAGES) as error:
         return _reason(error)
     texts = [document.text for document in documents]
@@ -416,7 +448,7 @@ def _parquet_rows(file: InputFile) -> list[dict[str, Any]]:
     return []
 
 
-def _read_head(file: InputFile, source: Source) -> tuple[list[Raw], list[Fault], float]:
+def read_head(file: InputFile, source: Source) -> tuple[list[Raw], list[Fault], float]:
     """Documents and faults of the head of a file, and the file's size in heads of this size.
 
     Readers read ahead: the documents of all bytes read so far are those before the next read.

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from electrify import check
-from electrify.check import check_gpus, check_run, corpus_cost, evaluation_cost
+from electrify.check import check_gpus, check_run, describe_run, evaluation_cost
 from electrify.config.clean import Source
 from electrify.config.load import parse_config
 from electrify.config.run import RunConfig
@@ -82,10 +82,13 @@ def test_every_stage_has_a_cost(config, tmp_path: Path):
     (tmp_path / "own.csv").write_text("text,label\n" + "a good film,1\na bad film,0\n" * 20)
     own = {"own_tasks": [{"train": str(tmp_path / "own.csv")}], "seeds": [0, 1]}
     run = config(evaluate=own)
-    assert all(stage in corpus_cost(run)[0] for stage in ("clean", "train-vocab", "encode"))
+    lines = "\n".join(describe_run(run))
+    assert all(
+        stage in lines for stage in ("clean", "train-vocab", "encode", "passes over the text")
+    )
     sources = [*run.clean.sources, Source(kind="jsonl", language="en", path="gs://b/*.jsonl")]
     partly = run.model_copy(update={"clean": run.clean.model_copy(update={"sources": sources})})
-    assert "without 1 source(s) elsewhere" in corpus_cost(partly)[0]
+    assert "without 1 source(s) elsewhere" in describe_run(partly)[0]
     assert "4 fine-tunings" in evaluation_cost(run)[0]  # two seeds, two encoders
     searched = config(evaluate=own | {"search": {"learning_rate": [1e-4, 3e-4, 1e-3]}})
     assert "10 fine-tunings" in evaluation_cost(searched)[0]  # three trials of each encoder

@@ -6,6 +6,7 @@ The files are stand-ins of the right names: text, tasks, weights of an earlier r
 import bz2
 import gzip
 import json
+import re
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +29,8 @@ SHIPPED = "model/shipped/ko-modern/discriminator"
 
 
 def write_source(kind: str, pattern: str) -> None:
-    path = Path(pattern.replace("/*", "/x").replace("*", ""))
+    one = re.sub(r"\[(.)[^]]*\]", lambda of: "x" if of[1] == "!" else of[1], pattern)
+    path = Path(one.replace("/*", "/x").replace("*", ""))
     path.parent.mkdir(parents=True, exist_ok=True)
     line = b'{"text": "x"}' if kind == "jsonl" else b"x"
     packed = {".gz": gzip.compress, ".bz2": bz2.compress}.get(path.suffix, bytes)
@@ -51,7 +53,7 @@ def write_checkpoint(folder: Path, config: RunConfig) -> None:
     """The sizes of a run with these options; its weights are empty files."""
     folder.mkdir(parents=True)
     options = config.pretrain.model_dump(mode="json")
-    identity = {"options": options, "vocab_size": config.vocab.size}
+    identity = {"options": options, "vocab_size": config.vocab.num_pieces}
     hashes = dict.fromkeys(FILES, sha256(b"").hexdigest())
     for name in FILES:
         (folder / name).touch()
@@ -68,8 +70,12 @@ def stand_in(config: RunConfig) -> None:
     places = [str(place) for place in evaluate.data_dirs if not place.is_symlink()]
     if given := config.clean.decontaminate_data_dir:
         places.append(given)
+    texts = config.clean.decontaminate_against
+    for path in filter(lambda name: "/" in name, texts):
+        write_source("jsonl", path)
+    tasks = [*evaluate.suites, *evaluate.tasks, *(name for name in texts if "/" not in name)]
     for place in places:
-        write_tasks(place, [*evaluate.suites, *evaluate.tasks, *config.clean.decontaminate_against])
+        write_tasks(place, tasks)
     if (tokenizer := config.vocab.extend) and not Path(tokenizer).exists():
         Path(tokenizer).parent.mkdir(parents=True, exist_ok=True)
         Path(tokenizer).symlink_to(ROOT / SHIPPED)

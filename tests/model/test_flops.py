@@ -123,7 +123,7 @@ def test_the_papers_convention_gives_its_table_1(name: str):
 def test_estimate_serves_every_objective(name: str):
     run = run_of(**VARIANTS[name])
     lines = estimate(run)
-    counts = parameter_counts(run.pretrain, run.vocab.size)
+    counts = parameter_counts(run.pretrain, run.vocab.num_pieces)
     text = "\n".join(lines)
     assert f"{counts['trained']:,} trained, {counts['discriminator']:,} in the disc" in lines[0]
     assert ("in the generator" in lines[0]) == bool(counts["generator"])
@@ -195,6 +195,9 @@ TABLE_6 = {
     "architecture": ("electra",) * 4,
     "global_attn_every_n_layers": (1,) * 4,
     "initialization": ("paper",) * 4,
+    "attention": ("sequence",) * 4,
+    "mlm_steps_fraction": (0.0,) * 4,
+    "decay_fraction": (1.0,) * 4,
     "generator_hidden_size": (64, 256, 256, 256),
     "generator_num_hidden_layers": (12, 12, 12, 24),
     "generator_num_attention_heads": (1, 4, 4, 4),

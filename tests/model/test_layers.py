@@ -163,14 +163,17 @@ def test_sequences_of_padding_alone_are_numbers_in_bf16(options: dict[str, objec
 
 
 @torch.no_grad()
-def test_heads_of_a_modern_network_begin_at_one_neighbour_each():
-    encoder = Encoder(shape_of(**MODERN, hidden_size=256, num_attention_heads=4))
+@pytest.mark.parametrize("has_biases", [True, False])
+def test_heads_of_a_modern_network_begin_at_one_neighbour_each(has_biases: bool):
+    options = {"num_attention_heads": 4, "attention_bias": has_biases}
+    encoder = Encoder(shape_of(**MODERN, hidden_size=256, **options))
     initialise_mimetic(encoder)
     rotation = rotation_at(torch.arange(20), encoder.global_frequencies)
     for layer, offsets in zip(encoder.layers, [(-1, 1, 2, -2), (1, -1, -2, 2)], strict=True):
         query, key = (
             rotate(bias.view(4, 1, 64).expand(-1, 20, -1), rotation)
-            for bias in (layer.query.bias, layer.key.bias)
+            # without biases the first hidden state is a constant
+            for bias in (p.bias if has_biases else p.weight[:, 0] for p in (layer.query, layer.key))
         )
         nearest = (query @ key.mT)[:, 10].argmax(dim=-1) - 10
         assert nearest.tolist() == list(offsets)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from electrify.config.vocab import VocabConfig
 from tests.vocab.conftest import batches_of, count_words, marked, vocab_options
 from vocab.learn import hangul_syllables, train_wordpiece
 from vocab.pretokenize import CUT, is_isolated
@@ -121,6 +122,17 @@ def test_a_size_beyond_the_text_names_the_reachable_size(words):
     assert len(train(words, size=reachable).pieces) == reachable
     with pytest.raises(ValueError, match=r"vocab\.min_frequency = 5 "):
         train(words, size=reachable, min_frequency=5)
+
+
+def test_a_size_that_follows_the_text_is_at_most_what_it_yields(words):
+    sizes = [VocabConfig().sized(number, 5).size for number in (10, 1e6, 9e6, 64e6, 1e12)]
+    assert sizes == [4000, 4000, 12_000, 32_000, 32_000]
+    assert VocabConfig(size=700).sized(1e9, 5).size == 700
+    assert VocabConfig(extend="vocab").sized(1e9, 7000).size == 7000
+    options = vocab_options(5000)
+    batches = batches_of(marked(words, "none"))
+    pieces = train_wordpiece(batches, options, may_be_fewer=True).pieces
+    assert pieces == train(words, size=len(pieces)).pieces
 
 
 @settings(max_examples=30)

@@ -119,7 +119,7 @@ def test_what_cannot_work_is_refused_with_its_reason(message: str, options: dict
 @pytest.mark.parametrize("size", get_args(Size))
 def test_warmup_follows_the_steps_unless_it_is_given(size: str):
     assert config_of(size).warmup_steps == 10_000  # the paper's, of each size
-    steps = (1, 1500, 99_999, 100_000, 10**7)
+    steps = (4, 1500, 99_999, 100_000, 10**7)
     warmups = [config_of(size, num_steps=n).warmup_steps for n in steps]
     assert warmups == [0, 150, 9_999, 10_000, 10_000]
     assert config_of(size, num_steps=1500, warmup_steps=7).warmup_steps == 7

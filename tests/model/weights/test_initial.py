@@ -167,7 +167,12 @@ def test_a_generator_that_shared_less_is_said_to_lose_what_the_discriminator_rep
 @torch.no_grad()
 @pytest.mark.parametrize(
     "options",
-    [{}, {"global_attn_every_n_layers": 2, "local_attention": 4}, {"objective": "replace-mlm"}],
+    [
+        {},
+        {"global_attn_every_n_layers": 2, "local_attention": 4},
+        {"objective": "replace-mlm"},
+        {"attention_bias": False},
+    ],
     ids=str,
 )
 def test_an_export_of_a_modern_network_comes_back_as_the_same_functions(tmp_path, options):
@@ -176,6 +181,9 @@ def test_an_export_of_a_modern_network_comes_back_as_the_same_functions(tmp_path
     earlier, export = exported(tmp_path, **(MODERN | options))
     with pytest.raises(ValueError, match=r"embedding_size = 32"):
         start(tmp_path / "refused", export, **(MODERN | options))
+    if options.get("attention_bias", True):
+        with pytest.raises(ValueError, match=r"attention_bias = true"):
+            start(tmp_path / "lost", export, **(MODERN | options | {"attention_bias": False}))
     later = MODERN | options | {"embedding_size": 32, "weight_sharing": "none"}
     model, _ = start(tmp_path / "later", export, **later)
     ids = torch.randint(5, len(PIECES), (2, 12), generator=torch.Generator().manual_seed(0))
