@@ -32,6 +32,7 @@ CONFIGS = [(name, block) for name, kind, block in BLOCKS if kind == "toml"]
 GUIDES = ("README.md", "docs/usage.md", "docs/quickstart-ko.md")
 COMMAND = typer.main.get_command(app)
 MINE = "configs/mine.toml"  # the reader's own, as the guides write it
+DATA = "data.toml"  # what init writes
 FIRST = "first.toml"  # of the first Flink run
 
 
@@ -136,7 +137,8 @@ def test_commands_parse_and_name_valid_configs_and_options_of_beam(command: str,
     assert parse_options(shlex.split(beam))[1] == []
     config = parsed.get("config")
     if config and config not in ("CONFIG", "GRID") and "ablations" not in config:
-        paths = {MINE: own_config(tmp_path), FIRST: flink_config(tmp_path)}
+        mine = own_config(tmp_path)
+        paths = {MINE: mine, DATA: mine, FIRST: flink_config(tmp_path)}
         load_config(paths.get(config, config), parsed.get("overrides", []))
 
 

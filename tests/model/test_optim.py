@@ -159,7 +159,8 @@ def test_muon_moves_matrices_as_torchs_does_and_the_rest_by_adamw():
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_matrices_of_a_run_without_bf16_are_multiplied_in_fp32(precision: str):
     model, config = pretrainer("modern", optimizer="muon", precision=precision)
-    muon = make_optimizer(model, config.model_copy(update={"weight_decay": 0.0}))
+    options = {"weight_decay": 0.0, "matrix_learning_rate": config.learning_rate}
+    muon = make_optimizer(model, config.model_copy(update=options))
     set_learning_rate(muon, 1.0)
     before = {p: p.detach().clone() for group in muon.matrix_groups for p in group["params"]}
     for matrix in before:
