@@ -23,6 +23,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from electrify.config.fields import Section
+from electrify.config.load import parse_part
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import fingerprint, write_json
@@ -127,7 +129,10 @@ def load_latest(
         if identity is not None:
             check_identity(state["identity"], identity, str(path))
         restore_model(model, weights, path)
-        restore_optimizer(model, optimizer, moments)
+        parameters = dict(model.named_parameters())
+        optimizer.state.clear()
+        for name, value in moments.items():
+            optimizer.restore(parameters, name, value)
         step: int = state["step"]
         return step
     return 0
@@ -143,20 +148,24 @@ def read_state(path: Path) -> dict[str, Any]:
     """`state.json` of a checkpoint folder whose files have the checksums it names."""
     state: dict[str, Any] = read_json(path / CHECKPOINT_STATE)
     step, identity = state["step"], state["identity"]
-    if not isinstance(step, int) or not isinstance(identity, dict):
-        raise UserError(f"{CHECKPOINT_STATE} has no step or no identity")
-    if not isinstance(identity.get("options", {}), dict):
-        raise UserError(f"{CHECKPOINT_STATE} has no table of options")
+    if not isinstance(step, int) or not isinstance(identity.get("options", {}), dict):
+        raise UserError(f"{CHECKPOINT_STATE} has no step or no table of options")
     for name in FILES:
         if fingerprint(str(path / name)) != state["sha256"][name]:
             raise UserError(f"checksum of {name} differs")
     return state
 
 
-def trained_options(identity: Mapping[str, Any]) -> PretrainConfig:
-    """What a checkpoint was trained with; one of `DAMAGES` if that is no `[pretrain]` table."""
-    known = {k: v for k, v in identity["options"].items() if k in PretrainConfig.model_fields}
-    return PretrainConfig.model_validate_json(json.dumps(known))
+class _Trained(Section):
+    pretrain: PretrainConfig
+
+
+def trained_options(identity: Mapping[str, Any], path: Path) -> PretrainConfig:
+    """What a checkpoint was trained with. `UserError` names an option that this version has not."""
+    options = identity.get("options", {}).items()
+    known = {key: value for key, value in options if key in PretrainConfig.model_fields}
+    where = f"{path} was trained by an earlier version of electrify"
+    return parse_part({"pretrain": known}, where, _Trained).pretrain
 
 
 def check_identity(theirs: Mapping[str, Any], wanted: Mapping[str, Any], where: str) -> None:
@@ -226,14 +235,6 @@ def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], where: object
             )
     for name, tensor in own.items():
         overwrite(tensor, place(tensors[name], tensor.device))
-
-
-def restore_optimizer(model: nn.Module, optimizer: AdamW, moments: Mapping[str, Tensor]) -> None:
-    """Put `optimizer_tensors` in place of what the optimiser holds."""
-    parameters = dict(model.named_parameters())
-    optimizer.state.clear()
-    for name, value in moments.items():
-        optimizer.restore(parameters, name, value)
 
 
 # --- copies at an address -------------------------------------------------------------------------

@@ -36,10 +36,10 @@ def export_checkpoint(checkpoint: Path, folder: Path) -> None:
     run = run_folder(checkpoint)
     try:
         identity = read_state(checkpoint)["identity"]
-        config = trained_options(identity)
         expected = str(identity["tokenizer_sha256"])
     except DAMAGES as error:
         raise UserError(f"{checkpoint} is damaged ({error}); name another one") from None
+    config = trained_options(identity, checkpoint)
     shards = open_shards(run / "shards")  # compares them with the vocabulary beside
     if shards.tokenizer_sha256 != expected:
         raise UserError(

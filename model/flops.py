@@ -75,19 +75,12 @@ def flops_per_token(config: PretrainConfig, vocab_size: int, length: int, stage:
         changed = {"objective": "mlm", "generator": "learned", "mlm_steps_fraction": 0.0}
         return flops_per_token(config.model_copy(update=changed), vocab_size, length, "joint")
 
-    return Cost(
-        1,
-        matmul=_trained(_forward(_matmul, config, vocab_size, length), stage, 3),
-        paper=_trained(_forward(_paper, config, vocab_size, length), stage, 2),
-    )
-
-
-def _trained(forward: tuple[float, float], stage: Stage, factor: float) -> float:
-    """Forward passes of the generator and the main network, `factor` times where trained."""
-    generator, main = forward
-    if stage == "generator":
-        return factor * generator
-    return (1 if stage == "discriminator" else factor) * generator + factor * main
+    counts = []
+    for count, factor in ((_matmul, 3), (_paper, 2)):  # times forward, where trained
+        generator, main = _forward(count, config, vocab_size, length)
+        main = 0.0 if stage == "generator" else main
+        counts.append((1 if stage == "discriminator" else factor) * generator + factor * main)
+    return Cost(1, *counts)
 
 
 def run_flops(config: PretrainConfig, vocab_size: int, num_steps: int | None = None) -> Cost:
@@ -116,18 +109,14 @@ def _muon_flops(config: PretrainConfig, vocab_size: int, stage: Stage) -> float:
     sizes = [] if stage == "generator" else [main]
     if generator and stage in ("joint", "generator"):
         sizes.append(generator)
-
     flops = 0.0
     for size in sizes:
         h, num_wide = size.hidden_size, 3 if size.is_modern else 2
-        of_layer = 4 * _newton_schulz(h, h) + num_wide * _newton_schulz(h, size.intermediate_size)
-        flops += size.num_hidden_layers * of_layer
+        for number, other in ((4, h), (num_wide, size.intermediate_size)):
+            shorter, longer = sorted((h, other))
+            of_matrix = 5 * (4 * shorter**2 * longer + 2 * shorter**3)
+            flops += size.num_hidden_layers * number * of_matrix
     return flops
-
-
-def _newton_schulz(rows: int, columns: int) -> float:
-    shorter, longer = sorted((rows, columns))
-    return 5 * (4 * shorter**2 * longer + 2 * shorter**3)
 
 
 class _Forward(NamedTuple):
@@ -136,7 +125,6 @@ class _Forward(NamedTuple):
     encoder: float
     detection_head: float
     language_head: float
-    baseline: float
 
 
 _Convention = Callable[[EncoderShape, int], _Forward]
@@ -156,20 +144,17 @@ def _forward(
     if generator_shape is not None:
         generator = count(generator_shape, length)
         in_generator = generator.encoder + generator.language_head * chosen
-        if config.objective == "electra-adversarial":
-            in_generator += generator.baseline * chosen
     return in_generator, in_main
+
+
+def _widths(size: EncoderShape) -> tuple[int, int, int]:
+    return size.embedding_size, size.hidden_size, size.vocab_size
 
 
 def _matmul(size: EncoderShape, length: int) -> _Forward:
     """Two for each factor of the matrix products."""
     # attention is taken whole, also where a mask of documents leaves half or less of it
-    e, h, v, num_layers = (
-        size.embedding_size,
-        size.hidden_size,
-        size.vocab_size,
-        size.num_hidden_layers,
-    )
+    e, h, v, num_layers = *_widths(size), size.num_hidden_layers
     window = min(length, size.local_attention + 1)
     keys = sum(window if size.is_local(layer) else length for layer in range(num_layers))
     matrices = (3 if size.is_modern else 2) * h * size.intermediate_size + 4 * h * h
@@ -179,7 +164,6 @@ def _matmul(size: EncoderShape, length: int) -> _Forward:
         encoder=num_layers * 2 * matrices + 4 * keys * h + 2 * project,
         detection_head=2 * h * (h + 1),
         language_head=2 * (dense + e * v),
-        baseline=2 * h,
     )
 
 
@@ -189,7 +173,7 @@ _DROPOUT, _NORM, _ACTIVATION, _SOFTMAX, _PAPER_CHOSEN = 4, 5, 8, 5, 0.15625
 
 def _paper(size: EncoderShape, length: int) -> _Forward:
     """As google-research/electra flops_computation.py."""
-    e, h, i, v = size.embedding_size, size.hidden_size, size.intermediate_size, size.vocab_size
+    e, h, v, i = *_widths(size), size.intermediate_size
     softmax = (_SOFTMAX + _DROPOUT + 1) * length * size.num_attention_heads
     attention = 3 * (2 * h * h + h) + 4 * h * length + softmax
     # the script counts the LayerNorm after attention once, not for each of the h elements
@@ -202,7 +186,6 @@ def _paper(size: EncoderShape, length: int) -> _Forward:
         encoder=tables + size.num_hidden_layers * (attention + after + feed_forward) + project,
         detection_head=h * (2 * h + 1 + _ACTIVATION + 2),
         language_head=2 * e * v + (_SOFTMAX + 2) * v + 2 * h * e + (1 + _ACTIVATION + _NORM) * e,
-        baseline=0,
     )
 
 

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,12 @@ from electrify.stage.folder import write_text
 from electrify.stage.plan import METRICS
 from electrify.stage.trackers import Trackers, require_trackers
 from electrify.storage.files import parse_json
-from electrify.system.machine import load_warning
-from electrify.system.progress import log, warn
+from electrify.system.progress import log
 from model.batch import Outputs
 from model.data import StepData
 from model.devices.device import describe, num_devices, precision_of, synchronize
 from model.devices.processes import Ranks
-from model.flops import Cost, peak_flops, run_flops
+from model.flops import peak_flops, run_flops
 from model.metrics import MetricsWindow
 from model.plan import learning_rate
 
@@ -48,7 +48,7 @@ class RunLog:
         ranks: Ranks,
     ) -> None:
         self._config, self._ranks, self._device = config.pretrain, ranks, device
-        self._vocab_size = data.last.vocab_size
+        self._cost_until = partial(run_flops, self._config, data.last.vocab_size)
         # every process refuses, or the others would wait
         require_trackers(self._config, "pretrain")
         self._path, self._seconds = folder / METRICS, 0.0
@@ -63,17 +63,12 @@ class RunLog:
         self.window = MetricsWindow(data.last.languages, device)  # steps count their figures in it
         number = ranks.num_ranks * num_devices(device)
         self._peak = number * peak_flops(describe(device), precision_of(self._config, device))
-        self._warned_of_load = False
-        self._done = self._work(step)
+        self._done = self._cost_until(step)
         self._lap = self._seconds, self._done
         self._since = time.monotonic()
 
-    def _work(self, step: int) -> Cost:
-        return run_flops(self._config, self._vocab_size, step)
-
     def start(self) -> None:
         """Count the time from here on as training."""
-        self._warn_of_load()
         self._since = time.monotonic()
 
     def pause(self, step: int) -> None:
@@ -81,7 +76,7 @@ class RunLog:
         synchronize(self._device)
         now = time.monotonic()
         self._seconds += now - self._since
-        self._since, self._done = now, self._work(step)
+        self._since, self._done = now, self._cost_until(step)
 
     def train(self, step: int, norm: Tensor, waited_seconds: float) -> str:
         """Write the figures since the last record, in which the loop waited `waited_seconds` for
@@ -90,7 +85,6 @@ class RunLog:
         All processes must call it.
         """
         self.pause(step)
-        self._warn_of_load()
         record = self._read(self.window) | self._speed(waited_seconds)
         record["learning_rate"] = learning_rate(step - 1, self._config)
         record["gradient_norm"] = float(norm)
@@ -140,16 +134,11 @@ class RunLog:
         if not self._ranks.is_first:
             return
         seconds = round(self._seconds, 3)
-        place = {"step": step, "tokens": self._work(step).positions, "seconds": seconds}
+        place = {"step": step, "tokens": self._cost_until(step).positions, "seconds": seconds}
         record = {"kind": kind, **place, **nested(figures)}
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
         self._boards.log(step, {f"{kind}/{name}": value for name, value in figures.items()})
-
-    def _warn_of_load(self) -> None:
-        if not self._warned_of_load and (loaded := load_warning()):
-            self._warned_of_load = True
-            warn(loaded)
 
     def _read(self, window: MetricsWindow) -> dict[str, float]:
         """The figures of all processes together."""

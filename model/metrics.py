@@ -31,8 +31,8 @@ _COLUMNS = (*SLOTS, *(f"{name} count" for name in SLOTS), *_TOKEN_COLUMNS)
 class MetricsWindow:
     """Sums over all forward passes since the last `reset`, a row a language.
 
-    `add` waits for nothing; `read` copies the sums to the host. The area under the ROC curve needs
-    every token's score, so it is of the last `add` alone.
+    `count` waits for nothing; `read` copies the sums to the host. The area under the ROC curve
+    needs every token's score, so it is of the last `keep` or `add` alone.
     """
 
     def __init__(self, languages: Sequence[str], device: torch.device | str = "cpu") -> None:
@@ -49,29 +49,26 @@ class MetricsWindow:
 
     def add(self, outputs: Iterable[Outputs]) -> None:
         """Count the forward passes of one step, or of all validation batches, as they come."""
-        self._last = []
-        for output in outputs:
-            self.count([output])
-            self._keep(output)
+        self.keep(self.count([output])[0] for output in outputs)
 
-    def count(self, outputs: Sequence[Outputs], add_sums: "AddSums | None" = None) -> None:
+    def count(
+        self, outputs: Sequence[Outputs], add_sums: "AddSums | None" = None
+    ) -> Sequence[Outputs]:
         """The device's part of `add`, which may be recorded; `add_sums` may be compiled."""
         for output in outputs:
             (add_sums or add_sums_of)(self._sums, self._totals, output)
+        return outputs
 
-    def keep(self, outputs: Sequence[Outputs]) -> None:
+    def keep(self, outputs: Iterable[Outputs]) -> None:
         """The host's part: what the next `read` needs of the last step alone."""
         self._last = []
         for output in outputs:
-            self._keep(output)
-
-    def _keep(self, output: Outputs) -> None:
-        self._weights |= {name: term.weight for name, term in output.terms.items()}
-        if output.detected is not None and output.corrupted is not None:
-            labels = output.corrupted.labels
-            languages = output.masked.batch.languages[:, None].expand_as(labels)
-            scored = (output.detected.logits, labels, output.detected.counted, languages)
-            self._last.append(tuple(readable(part) for part in scored))
+            self._weights |= {name: term.weight for name, term in output.terms.items()}
+            if output.detected is not None and output.corrupted is not None:
+                labels = output.corrupted.labels
+                languages = output.masked.batch.languages[:, None].expand_as(labels)
+                scored = (output.detected.logits, labels, output.detected.counted, languages)
+                self._last.append(tuple(readable(part) for part in scored))
 
     def tensors(self) -> list[Tensor]:
         """The sums themselves: with several processes, add each up over them before `read`."""
@@ -161,10 +158,7 @@ def _term_sums(output: Outputs) -> Tensor:
     values = []
     for name in TERMS:
         term = output.terms.get(name)
-        if term is None:
-            values += [counts.new_zeros(())] * 2
-        else:
-            values += [term.total.detach(), term.count(counts)]
+        values += [term.total.detach(), term.count(counts)] if term else [counts.new_zeros(())] * 2
     return torch.stack([*values, counts[UNITS.index("tokens")]]).double()
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def _tpu_type() -> str:
 
 def finds_tpu() -> bool:
     """Whether torch_xla is installed and there are chips, unless PJRT_DEVICE says otherwise."""
-    if _version("torch_xla") is None or os.environ.get("PJRT_DEVICE", "TPU") != "TPU":
+    if find_spec("torch_xla") is None or os.environ.get("PJRT_DEVICE", "TPU") != "TPU":
         return False
     with _torch_xla() as tpu:
         return bool(tpu.num_available_chips())
@@ -111,10 +112,10 @@ def check_options(config: PretrainConfig) -> None:
 @contextmanager
 def _torch_xla() -> Iterator[Any]:
     """Import torch_xla, for what it knows of chips before any is used."""
-    own, its = _version("torch"), _version("torch_xla")
-    if its is None:
+    if find_spec("torch_xla") is None:
         raise UserError(f'device = "xla": torch_xla is not installed; {_INSTALL}')
-    if own is None or own.split(".")[:2] != its.split(".")[:2]:
+    own, its = version("torch"), version("torch_xla")
+    if own.split(".")[:2] != its.split(".")[:2]:
         raise UserError(
             f"torch {own} and torch_xla {its} do not fit: torch_xla needs the torch with the "
             f'same version number; {_INSTALL}, or set device = "cpu"'
@@ -134,12 +135,6 @@ def _torch_xla() -> Iterator[Any]:
     finally:
         if asked is None:
             del os.environ["PJRT_DEVICE"]
-
-
-def _version(name: str) -> str | None:
-    with suppress(PackageNotFoundError):
-        return version(name)
-    return None
 
 
 def seed(number: int) -> None:

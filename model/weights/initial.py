@@ -5,8 +5,7 @@ another vocabulary are made piece by piece.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ from electrify.storage.files import read_json
 from electrify.storage.hub import hub_failure, try_hub
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
-from model.checkpoint import DAMAGES, read_state, read_weights, restore_model, trained_options
+from model.checkpoint import DAMAGES, read_weights, restore_model, trained_options
 from model.electra import ElectraPretrainer
 from model.plan import EncoderShape, discriminator_shape, generator_shape, network_shapes
 from model.weights.names import (
@@ -111,8 +110,7 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
     """
     pretrain = config.pretrain
     source = read_source(pretrain)
-    theirs = source.shape, source.generator_shape
-    uses_generator = _check_shapes(pretrain, theirs, (model.shape, model.generator_shape))
+    uses_generator = _check_shapes(pretrain, source, model.shape, model.generator_shape)
     if pretrain.objective == "electra-two-stage":
         warn("after the first stage the generator's weights replace the initial discriminator's")
     rows = _rows_between(source, config)
@@ -178,21 +176,19 @@ def _rows_between(source: InitialWeights, config: RunConfig) -> PieceRows:
     return PieceRows([source.spell(piece) for piece in pieces], source.num_pieces)
 
 
-_Shapes = tuple[EncoderShape, EncoderShape | None]  # of the main network and of the generator
-
-
 def check_initial_shapes(config: RunConfig) -> None:
-    """`UserError` if the initial weights do not fit the config; reads their sizes alone."""
+    """`UserError` if the initial weights cannot be read, or do not fit the config."""
     options, vocab_size = config.pretrain, config.vocab.num_pieces  # no size that is compared
-    ours = discriminator_shape(options, vocab_size), generator_shape(options, vocab_size)
-    _check_shapes(options, read_shapes(options), ours)
+    shapes = discriminator_shape(options, vocab_size), generator_shape(options, vocab_size)
+    _check_shapes(options, read_source(options), *shapes)
 
 
-def _check_shapes(config: PretrainConfig, source: _Shapes, model: _Shapes) -> bool:
+def _check_shapes(
+    config: PretrainConfig, source: InitialWeights, ours: EncoderShape, our_generator: EncoderShape
+) -> bool:
     """Whether the earlier generator is one of the new run's kind; `UserError` naming every size
     that differs, and the options to set."""
-    (theirs, their_generator), (ours, our_generator) = source, model
-    assert our_generator is not None
+    their_generator = source.generator_shape
     uses_generator = their_generator is not None and config.has_generator
     if config.objective == "electra-two-stage" and not uses_generator:
         raise UserError(
@@ -200,12 +196,11 @@ def _check_shapes(config: PretrainConfig, source: _Shapes, model: _Shapes) -> bo
             "objective = 'electra-two-stage' the discriminator is replaced by the trained "
             "generator: give initial_generator too, or take the objective electra"
         )
-    if problems := _differences(theirs, ours):
+    if problems := _differences(source.shape, ours):
+        options = (f"pretrain.{n} = {toml_value(getattr(source.shape, n))}" for n in problems)
         raise UserError(
             f"pretrain.initial_model = {config.initial_model!r} does not fit the config: "
-            + ", ".join(f"{name} is {a} there, {b} here" for name, a, b in problems)
-            + ". Set "
-            + ", ".join(f"pretrain.{name} = {toml_value(a)}" for name, a, _ in problems)
+            f"{', '.join(problems.values())}. Set {', '.join(options)}"
         )
     if not uses_generator or their_generator is None:
         return uses_generator
@@ -214,8 +209,8 @@ def _check_shapes(config: PretrainConfig, source: _Shapes, model: _Shapes) -> bo
         depth = their_generator.num_hidden_layers / ours.num_hidden_layers
         raise UserError(
             f"the generator of {config.initial_model!r} does not fit the config: "
-            + ", ".join(f"{name} is {a} there, {b} here" for name, a, b in problems)
-            + f". Set pretrain.generator_hidden_fraction = {width:.10g}, "
+            f"{', '.join(problems.values())}. Set "
+            f"pretrain.generator_hidden_fraction = {width:.10g}, "
             f"pretrain.generator_layers_fraction = {depth:.10g} and a pretrain.weight_sharing with "
             f"generator embeddings {their_generator.embedding_size} wide; or give the "
             "discriminator alone (of a run its export/discriminator), and the generator is new"
@@ -223,12 +218,13 @@ def _check_shapes(config: PretrainConfig, source: _Shapes, model: _Shapes) -> bo
     return uses_generator
 
 
-def _differences(theirs: EncoderShape, ours: EncoderShape) -> list[tuple[str, object, object]]:
+def _differences(theirs: EncoderShape, ours: EncoderShape) -> dict[str, str]:
+    """Both values, by the name of the size."""
     names = [*_SIZES, *(_MODERN_SIZES if ours.is_modern else ())]
     if theirs.attention_bias:  # where they are not there, they begin at 0
         names.append("attention_bias")
-    pairs = [(name, getattr(theirs, name), getattr(ours, name)) for name in names]
-    return [(name, a, b) for name, a, b in pairs if a != b]
+    pairs = {name: (getattr(theirs, name), getattr(ours, name)) for name in names}
+    return {n: f"{n} is {a} there, {b} here" for n, (a, b) in pairs.items() if a != b}
 
 
 def _given(source: InitialWeights, config: PretrainConfig, uses_generator: bool) -> Weights:
@@ -308,60 +304,33 @@ _HUB_FILES = ["*.json", "*.txt", "*.safetensors", "*.bin"]
 
 def read_source(config: PretrainConfig) -> InitialWeights:
     """What `initial_model` and `initial_generator` name; `UserError` if it cannot be read."""
-    place, checkpoint = _place(config)
-    if checkpoint is None:
-        return _from_transformers(place, config.initial_generator)
-    return _from_checkpoint(place, checkpoint)
-
-
-def read_shapes(config: PretrainConfig) -> tuple[EncoderShape, EncoderShape | None]:
-    """Those of `read_source`, without its weights and its vocabulary."""
-    place, checkpoint = _place(config)
-    if checkpoint is not None:
-        with _named_damage(place, checkpoint):
-            return _shapes(read_state(checkpoint)["identity"])
-    main, extra = _folders(place, config.initial_generator)
-    generators = [read_given(folder).shape for folder, network in extra if network is GENERATOR]
-    return read_given(main).shape, generators[-1] if generators else None
-
-
-def _place(config: PretrainConfig) -> tuple[str, Path | None]:
-    """What `initial_model` names, and its checkpoint if it is a run."""
     check_initial(config)
     place, generator = config.initial_model, config.initial_generator
     assert place is not None
     checkpoint = initial_checkpoint(place)
-    if checkpoint is not None and generator is not None:
+    if checkpoint is None:
+        return _from_transformers(place, generator)
+    if generator is not None:
         raise UserError(
             f"pretrain.initial_generator = {generator!r} beside the run {place!r}, which has a "
             f"generator of its own: leave it out, or give initial_model = {place}/export/"
             "discriminator"
         )
-    return place, checkpoint
+    return _from_checkpoint(place, checkpoint)
 
 
-@contextmanager
-def _named_damage(place: str, path: Path) -> Iterator[None]:
+def _from_checkpoint(place: str, path: Path) -> InitialWeights:
     try:
-        yield
+        state, weights = read_weights(path)
+        identity = state["identity"]
+        sha256, vocab_size = str(identity["tokenizer_sha256"]), int(identity["vocab_size"])
     except DAMAGES as error:
         raise UserError(
             f"pretrain.initial_model = {place!r}: {path} is damaged ({error}); name another "
             "checkpoint folder of that run"
         ) from None
-
-
-def _shapes(identity: Mapping[str, Any]) -> tuple[EncoderShape, EncoderShape | None]:
-    """Of the networks of a checkpoint."""
-    return network_shapes(trained_options(identity), int(identity["vocab_size"]))
-
-
-def _from_checkpoint(place: str, path: Path) -> InitialWeights:
-    with _named_damage(place, path):
-        state, weights = read_weights(path)
-        identity = state["identity"]
-        config, sha256 = trained_options(identity), str(identity["tokenizer_sha256"])
-        shape, shape_of_generator = _shapes(identity)
+    config = trained_options(identity, path)
+    shape, shape_of_generator = network_shapes(config, vocab_size)
     vocab, spell = run_folder(path) / "vocab", None
     if (vocab / TOKENIZER_FILE).is_file():
         if tokenizer_sha256(vocab) != sha256:
@@ -381,8 +350,7 @@ def _from_checkpoint(place: str, path: Path) -> InitialWeights:
     )
 
 
-def _folders(place: str, generator: str | None) -> tuple[Path, list[tuple[Path, Network]]]:
-    """The folder of the main network, and those of others of an export or beside it."""
+def _from_transformers(place: str, generator: str | None) -> InitialWeights:
     main = _folder(place, "initial_model")
     extra: list[tuple[Path, Network]] = []
     if not (main / "config.json").is_file() and (main / "discriminator").is_dir():
@@ -392,11 +360,6 @@ def _folders(place: str, generator: str | None) -> tuple[Path, list[tuple[Path, 
         main = main / "discriminator"
     if generator is not None:
         extra.append((_folder(generator, "initial_generator"), GENERATOR))
-    return main, extra
-
-
-def _from_transformers(place: str, generator: str | None) -> InitialWeights:
-    main, extra = _folders(place, generator)
     given = read_given(main)
     weights = _read_weights(given, PREDICTOR if given.predicts_tokens else DETECTOR)
     shape_of_generator = None

@@ -7,16 +7,17 @@ import bz2
 import gzip
 import json
 import re
-from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from safetensors.torch import save_file
 
 from benchmarks.tasks.registry import SUITES, TASKS
 from electrify.cli import main
 from electrify.config.load import load_config
 from electrify.config.run import RunConfig
+from electrify.stage.folder import fingerprint
 from electrify.stage.plan import CHECKPOINT_STATE
 from model.checkpoint import FILES
 
@@ -50,13 +51,14 @@ def write_tasks(place: str, names: list[str]) -> None:
 
 
 def write_checkpoint(folder: Path, config: RunConfig) -> None:
-    """The sizes of a run with these options; its weights are empty files."""
+    """The sizes of a run with these options, without its weights."""
     folder.mkdir(parents=True)
     options = config.pretrain.model_dump(mode="json")
-    identity = {"options": options, "vocab_size": config.vocab.num_pieces}
-    hashes = dict.fromkeys(FILES, sha256(b"").hexdigest())
+    size = config.vocab.num_pieces
+    identity = {"options": options, "vocab_size": size, "tokenizer_sha256": "0"}
     for name in FILES:
-        (folder / name).touch()
+        save_file({}, folder / name)
+    hashes = {name: fingerprint(str(folder / name)) for name in FILES}
     state = {"step": 1, "identity": identity, "sha256": hashes}
     (folder / CHECKPOINT_STATE).write_text(json.dumps(state))
 

@@ -27,9 +27,7 @@ from model.checkpoint import (
     upload_checkpoint,
 )
 from model.optim import AdamW
-from model.pretrain import Trainer
-from tests.model.conftest import everything, idle_optimizer, make_config, with_pretrain
-from tests.model.trained import Trained
+from tests.model.conftest import everything, idle_optimizer, make_config
 
 IDENTITY = {"objective": "electra", "options": {"seed": 7}}
 
@@ -296,17 +294,3 @@ def test_an_address_that_cannot_serve_is_refused(tmp_path, url, monkeypatch, add
             folder, address.format(folder=tmp_path, url=url), IDENTITY | {"objective": "mlm"}
         )
     assert checkpoints(folder) == []
-
-
-def test_a_run_on_a_fresh_machine_ends_as_one_that_went_on(config, tmp_path, url):
-    """Weights to the bit, and every figure of the steps before."""
-    config = with_pretrain(config, checkpoint_dir=url)
-    for name in ("first", "second"):
-        (tmp_path / name).mkdir()
-        Trainer(config).run(tmp_path / name)
-        assert whole_steps(url) == [8, 12]
-        Folder(url).remove_folder("checkpoint-12")  # as if the machine had died before
-    first, second = (Trained.read(tmp_path / name) for name in ("first", "second"))
-    second.check_same(first)
-    assert {record["step"] for record in second.records} >= {2, 4, 8, 12}
-    assert [p.name for p in checkpoints(tmp_path / "second")] == ["checkpoint-8", "checkpoint-12"]

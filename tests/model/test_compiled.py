@@ -11,9 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
-from torch._dynamo.backends.distributed import DDPOptimizer
-from torch.nn.parallel import DistributedDataParallel
 
 from model.batch import Batch, Masked
 from model.compiled import WARM_UPS, should_compile, should_record
@@ -146,49 +143,6 @@ def test_every_objective_is_one_graph_for_all_steps(name: str, compiles):
     expected = {"electra-two-stage": [3, 3, 5, 5], "electra-adversarial": [3, 3]}
     assert graphs == expected.get(name, [4, 4])
     twins.assert_equal(1e-5)
-
-
-@pytest.fixture
-def alone_in_a_group() -> Iterator[None]:
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
-
-
-@COMPILER
-@pytest.mark.slow
-def test_with_several_processes_the_compiled_network_is_cut_where_buckets_of_gradients_end(
-    compiles, alone_in_a_group, monkeypatch
-):
-    """Else no gradient would be there to be exchanged before the backward pass has ended."""
-    cuts: list[int] = []
-
-    def noting(self: DDPOptimizer, *arguments: Any, **named: Any) -> Any:
-        made = cut_and_compile(self, *arguments, **named)
-        cuts.append(len(self.buckets))
-        return made
-
-    cut_and_compile = DDPOptimizer.compile_fn
-    monkeypatch.setattr(DDPOptimizer, "compile_fn", noting)
-    monkeypatch.setattr(dist, "_DEFAULT_FIRST_BUCKET_BYTES", 2000)
-    counters, weights = compiles("aot_eager"), []
-    for is_fast in (False, True):
-        bare = random_model(num_hidden_layers=1, **NO_DROPOUT)
-        model = DistributedDataParallel(bare, gradient_as_bucket_view=True)
-        model.bucket_bytes_cap = 8000
-        optimizer, window = make_optimizer(bare, bare.config), MetricsWindow(["ko"])
-        update = Update(model, optimizer, bare.config, window, seed=0)
-        if is_fast:
-            update.compile_parts()
-        for number in (1, 2):
-            batches = [batch_of(bare, number)]
-            update.prepare(number)
-            update.update(batches, "joint")
-        weights.append(list(bare.parameters()))
-    assert len(cuts) == 1  # compiled once
-    assert cuts[0] > 3
-    assert not counters["graph_break"]
-    torch.testing.assert_close(weights[1], weights[0], rtol=1e-5, atol=1e-6)
 
 
 # --- what cannot be compiled ----------------------------------------------------------------------

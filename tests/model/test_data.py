@@ -33,7 +33,6 @@ from model.plan import mixture_table, phase_readers, phases_of
 from tests.model.conftest import SPECIAL, VOCAB_SIZE, make_config, with_pretrain, write_tiny_shards
 from tests.vocab.shard_files import write_shards
 from vocab.shards.files import TokenShards
-from vocab.tokenizer import tokenizer_sha256
 
 CPU = torch.device("cpu")
 
@@ -173,19 +172,6 @@ def test_unigram_noise_follows_how_often_a_language_is_read(tmp_path: Path):
     torch.testing.assert_close(table, found, rtol=0.05, atol=1e-4)
 
 
-def test_a_vocabulary_edited_after_encoding_is_an_error(config: RunConfig):
-    folder = Path(config.output_dir)
-    vocab = folder / "vocab"
-    vocab.mkdir()
-    (vocab / "tokenizer.json").write_text("{}")
-    documents = {("train", "ko"): [[9] * 99 + [3]], ("valid", "ko"): [[9] * 99 + [3]]}
-    write_shards(folder / "shards", documents, 60, tokenizer_sha256(vocab), SPECIAL)
-    SequenceData(config, "train")
-    (vocab / "tokenizer.json").write_text("[]")
-    with pytest.raises(ValueError, match=r"not the tokenizer that the shards .* made with"):
-        SequenceData(config, "train")
-
-
 # --- the loader -----------------------------------------------------------------------------------
 
 
@@ -218,20 +204,6 @@ class Source:
 def taken(loader: Loader) -> int:
     [batch] = loader.take()
     return int(batch.input_ids[0, 0])
-
-
-@pytest.mark.parametrize(("rank", "num_ranks"), [(0, 1), (1, 2)])
-@pytest.mark.parametrize("first", [0, 5, 8])
-def test_every_step_has_its_own_batch_wherever_a_run_goes_on(folder, first, rank, num_ranks):
-    config = make_config(folder, **(CURRICULUM | {"micro_batch_size": 3}))
-    data = step_data(config, rank, num_ranks)
-    with Loader(data.micro_batches, CPU, first, 10) as loader:
-        found = [loader.take() for _ in range(first, 10)]
-    for step, batches in enumerate(found, first):
-        expected = data.micro_batches(step)
-        assert len(batches) == len(expected)
-        for batch, other in zip(batches, expected, strict=True):
-            assert_same(batch, other)
 
 
 def test_the_thread_reads_a_bounded_number_of_steps_ahead_and_none_beyond_the_end():

@@ -1,12 +1,11 @@
 """Layers in bf16, in blocks and with padding; their initial weights; what is tied stays tied. That
 they compute what `transformers`' do is in test_export.py."""
 
-import copy
 import math
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
@@ -27,10 +26,7 @@ from model.plan import EncoderShape, discriminator_shape
 from tests.model.conftest import (
     MODERN,
     NO_DROPOUT,
-    SPECIAL,
-    VARIANTS,
     discriminate,
-    generate,
     preset,
     random_batch,
     random_model,
@@ -223,64 +219,3 @@ def test_local_attention_in_blocks_is_attention_under_a_mask(
     gradients = [torch.autograd.grad(output, inputs, upstream) for output in (attended, expected)]
     for ours, theirs in zip(*gradients, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0.0, atol=tolerance)
-
-
-# --- what is tied stays tied ----------------------------------------------------------------------
-
-
-def round_trip(model: ElectraPretrainer) -> ElectraPretrainer:
-    fresh = ElectraPretrainer(model.config, 60, model.special)
-    fresh.load_state_dict(model.state_dict(), strict=True)
-    return fresh
-
-
-MOVES = {
-    "bf16 and back": lambda model: model.to(torch.bfloat16).to(torch.float32),
-    "deep copy": copy.deepcopy,
-    "state dict": round_trip,
-}
-
-
-def answers(model: ElectraPretrainer) -> dict[str, Tensor]:
-    """What each use of a word table gives; all see token 17."""
-    ids = torch.tensor([[SPECIAL["[CLS]"], 17, 18, SPECIAL["[SEP]"]]])
-    types, position = torch.zeros_like(ids), torch.tensor([[1]])
-    with torch.no_grad():
-        found = {
-            "discriminator": discriminate(model, ids, types),
-            "generator": model.generator_states(ids, types),
-            # of another token: the states know nothing of 17
-            "softmax": generate(model, ids + 20, types, position)[..., 17],
-        }
-    return {name: value.clone() for name, value in found.items()}
-
-
-# whose tables the tables of the main network, and of the generator, stand in for
-MOVED = {
-    "none": ({"discriminator"}, {"generator", "softmax"}),
-    "electra": ({"discriminator", "generator", "softmax"}, None),
-    "gdes": ({"discriminator"}, {"discriminator", "generator", "softmax"}),
-}
-
-
-@pytest.mark.parametrize("move", MOVES)
-@pytest.mark.parametrize("sharing", MOVED)
-def test_what_is_tied_stays_tied(sharing: str, move: str):
-    """A change of a table shows wherever it is shared, and nowhere else, whatever was done."""
-    model = random_model(**VARIANTS[sharing])
-    original = answers(model)
-    moved = MOVES[move](model)
-    for name, value in answers(moved).items():
-        tolerance = 0.3 if move == "bf16 and back" else 1e-4
-        assert (value.double() - original[name].double()).abs().max() < tolerance, name
-    tables = (moved.embeddings, moved.generator_embeddings)
-    for embeddings, expected in zip(tables, MOVED[sharing], strict=True):
-        if expected is None:
-            assert embeddings is None
-            continue
-        before = answers(moved)
-        with torch.no_grad():
-            embeddings.word.weight[17].mul_(2.0).add_(0.5)
-        after = answers(moved)
-        changed = {name for name in before if not torch.equal(before[name], after[name])}
-        assert changed == expected

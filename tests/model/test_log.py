@@ -108,7 +108,7 @@ def test_speed_counts_training_alone(tmp_path, monkeypatch):
     clock = [100.0]
     monkeypatch.setattr(watch.time, "monotonic", lambda: clock[0])
     log = log_of(tmp_path, 0)
-    monkeypatch.setattr(log, "_work", lambda step: Cost(1, 1e9, 2e9) * 1000 * step)
+    monkeypatch.setattr(log, "_cost_until", lambda step: Cost(1, 1e9, 2e9) * 1000 * step)
     log._peak = 1e12
     log.window._totals[-1] = 900.0  # tokens
     clock[0] += 2

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 from torch import Tensor
 
-from model.masking import choose_positions, mask_tokens, sample_tokens
+from model.masking import choose_positions, sample_tokens
 from tests.model.conftest import (
     MODERN,
     SPECIAL,
@@ -110,30 +110,7 @@ def test_masking_takes_its_fraction_of_each_sequence(length: int, number: int):
     assert masked.tokens.sum(dim=1).tolist() == [length] * 3 + [0]
 
 
-# --- corruption ----------------------------------------------------------------------------------
-
-
-def random_slots(rows: int, length: int, slots: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Ids, distinct positions, and weights of which some are 0."""
-    ids = torch.randint(5, 50, (rows, length), generator=rng(seed))
-    positions = doubles(rows, length, seed=seed + 1).argsort(dim=1)[:, :slots]
-    weights = (doubles(rows, slots, seed=seed + 2) < 0.8).float()
-    return ids, positions, weights
-
-
 # --- [MASK] ---------------------------------------------------------------------------------------
-
-
-def test_a_position_is_masked_if_its_draw_says_so():
-    ids, positions, weights = random_slots(200, 12, 9, seed=4)
-    uniforms = doubles(200, 9, seed=7)
-    masked = mask_tokens(ids, positions, weights, uniforms, MASK, 0.5)
-    for row in range(200):
-        expected = ids[row].tolist()
-        for slot, at in enumerate(positions[row].tolist()):
-            if weights[row, slot] and uniforms[row, slot] < 0.5:
-                expected[at] = MASK
-        assert masked[row].tolist() == expected
 
 
 # --- samples --------------------------------------------------------------------------------------

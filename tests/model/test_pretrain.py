@@ -41,6 +41,7 @@ def train(config, folder: Path, stop_after: int | None = None, monkeypatch=None)
         {"weight_sharing": "gdes", "optimizer": "bias-corrected"},
         MODERN | {"optimizer": "muon"},
         {"optimizer": "muon", "precision": "fp16"},
+        {"precision": "fp16"},
     ],
     ids=str,
 )

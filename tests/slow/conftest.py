@@ -5,8 +5,11 @@ For longer series give options, and `-s` to see the figures:
 """
 
 import random
+from pathlib import Path
 
 import pytest
+
+from tests.slow.runs import REPORT, arguments, finish
 
 
 @pytest.fixture
@@ -19,3 +22,12 @@ def rounds(request: pytest.FixtureRequest) -> int:
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> random.Random:
     return random.Random(request.config.getoption("seed"))
+
+
+@pytest.fixture(scope="session")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run that nobody disturbed: what all others must come to."""
+    run = tmp_path_factory.mktemp("sound") / "run"
+    finish(arguments("run", run), run.with_name("run.log"))
+    finish([REPORT, str(run)], run.with_name("run.log"))
+    return run

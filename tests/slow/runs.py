@@ -36,6 +36,7 @@ _SHORT = (
     "pretrain.warmup_steps=6",
     "pretrain.valid_every_steps=20",
     "pretrain.checkpoint_every_steps=10",
+    "pretrain.keep_checkpoints=9",
     "pretrain.log_every_steps=5",
     "evaluate.seeds=[0, 1]",
     "evaluate.num_epochs=1.0",

@@ -38,13 +38,11 @@ MOST_ROOM = 0.95  # of what a stage writes
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="mount takes root")
 def test_a_disk_that_fails_ends_clearly_and_loses_nothing(
-    rounds: int, rng: random.Random, tmp_path: Path
+    rounds: int, rng: random.Random, sound: Path, tmp_path: Path
 ) -> None:
-    disk, sound = tmp_path / "disk", tmp_path / "sound" / "run"
+    disk = tmp_path / "disk"
     disk.mkdir()
     with _mounted(disk):
-        finish(arguments("run", sound), tmp_path / "run.log")
-        finish([REPORT, str(sound)], tmp_path / "run.log")
         stages = rng.sample((*STAGES, REPORT), len(STAGES) + 1)
         faults = []
         for stage in stages[:rounds]:

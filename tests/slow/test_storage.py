@@ -19,7 +19,7 @@ from pathlib import Path
 from electrify.stage.folder import MANIFEST, read_manifest
 from electrify.stage.remote import REPORTS, WORK_DIR
 from tests.faulty_storage import FaultyStorage, faulty_storage
-from tests.slow.runs import STAGES, arguments, differences, finish, printed, start, unsound
+from tests.slow.runs import STAGES, arguments, differences, printed, start, unsound
 
 ROUNDS = 1  # machines to kill
 FAULTS_FRACTION = 0.1  # of the requests
@@ -86,15 +86,13 @@ class _Runs:
 
 
 def test_a_run_on_a_storage_that_fails_is_that_of_a_disk(
-    rounds: int, rng: random.Random, tmp_path: Path
+    rounds: int, rng: random.Random, sound: Path, tmp_path: Path
 ) -> None:
     os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
-    local = tmp_path / "local" / "demo"
-    finish(arguments("run", local), tmp_path / "local.log")
     with faulty_storage(FAULTS_FRACTION, rng.getrandbits(32), _BUCKET) as (storage, sound_url):
         runs = _Runs(storage, sound_url, tmp_path)
         try:
-            _run_and_kill(runs, rounds, rng, local)
+            _run_and_kill(runs, rounds, rng, sound)
         finally:
             runs.stop()
         print(storage.traffic)

@@ -13,11 +13,8 @@ LIBRARY = "libcuda.so.1"
 # name; capability; multiprocessors; GB
 CARDS = {
     "T4": "Tesla T4;75;40;15.8",
-    "A100": "NVIDIA A100-SXM4-40GB;80;108;40",
-    "RTX 3090": "NVIDIA GeForce RTX 3090;86;82;24",
     "H100": "NVIDIA H100 80GB HBM3;90;132;80",
     "B200": "NVIDIA B200;100;148;180",
-    "RTX 5090": "NVIDIA GeForce RTX 5090;120;170;32",
 }
 _INCLUDES = ("nvidia/cu13/include", "triton/backends/nvidia/include")
 

@@ -30,7 +30,8 @@ def no_accelerator(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
-    monkeypatch.setattr(module, "_version", versions.get)
+    for name in ("version", "find_spec"):
+        monkeypatch.setattr(module, name, versions.get)
 
 
 def chips(

@@ -40,7 +40,7 @@ SHORT = NO_DROPOUT | {
 CASES: dict[str, dict[str, object]] = {
     "electra": {"num_steps": 20, "micro_batch_size": 2},
     "two-stage": VARIANTS["electra-two-stage"],
-    "gdes": {"weight_sharing": "gdes", "optimizer": "bias-corrected"},
+    "gdes": {"weight_sharing": "gdes", "optimizer": "bias-corrected", "objective": "electra-15"},
 }
 
 

@@ -19,8 +19,9 @@ from transformers import (
 )
 
 from electrify.config.run import RunConfig
-from electrify.stage.folder import fingerprint
+from electrify.stage.folder import fingerprint, write_json
 from electrify.stage.plan import pretrain_stage
+from electrify.storage.files import read_json
 from model.batch import SpecialTokens
 from model.checkpoint import run_identity, save_checkpoint
 from model.data import SequenceData
@@ -423,6 +424,11 @@ def test_a_run_can_start_from_a_checkpoint_of_one_that_still_trains(tmp_path, ea
         later = make_run(tmp_path / "run", initial_model=str(initial))
         expected = fingerprint(str(checkpoint / "state.json"))
         assert pretrain_stage(later).inputs["pretrain.initial_model"] == expected
+    state = read_json(checkpoint / "state.json")
+    state["identity"]["options"]["weight_sharing"] = "all"
+    write_json(checkpoint / "state.json", state)
+    with pytest.raises(ValueError, match=r"earlier version .*\n.*weight_sharing = \"all\" is gone"):
+        start(tmp_path / "run", checkpoint)
     (checkpoint / "model.safetensors").write_bytes(b"torn")
     with pytest.raises(ValueError, match=r"checkpoint-4 is damaged .*name another checkpoint"):
         start(tmp_path / "run", checkpoint)
