@@ -18,7 +18,6 @@ from electrify.stage.run import run_stage
 from electrify.system.machine import Precision, describe_precision, keep_freed_memory
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, Stopped, log, stop_on_signal, warn
-from electrify.system.unknown import Coverage, warn_of_unknown
 from model.batch import Batch, Masked, Outputs, counts_of
 from model.checkpoint import (
     PRECISION,
@@ -374,13 +373,6 @@ class Trainer:
                 log(line)
         if step:
             log(f"resuming after step {step:,}")
-        shards = TokenShards(output_dir(self.run_config) / "shards")
-        for language, of in shards.index["splits"]["train"].items():
-            warn_of_unknown(
-                Coverage(of["num_tokens"], of.get("num_unknown_tokens", 0)),
-                f"the run's vocabulary does not fit its text in {language}",
-                advice="Without vocab.extend, or with a larger vocab.size, characters get pieces",
-            )
         for language, passes in passes_of(data.readers).items():
             if passes > 40:
                 warn(

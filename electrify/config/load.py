@@ -169,15 +169,14 @@ def _override(
 def _override_value(key: str, text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError as error:
-        if text.lstrip().startswith(("[", "{", '"', "'")):
-            raise UsageError(
-                f"--set {key}={text}: it is not valid TOML ({error}); write words in it in "
-                f'quotes, as in --set \'{key}=["word", "word"]\''
-            ) from None
-        return text  # a bare word is a string
-    except (ValueError, RecursionError) as error:  # too many digits, too deep
-        raise UsageError(f"--set {key}={text}: {error}") from None
+    except (ValueError, RecursionError) as error:  # not TOML, too many digits, too deep
+        is_toml = text.lstrip().startswith(("[", "{", '"', "'"))
+        if isinstance(error, tomllib.TOMLDecodeError) and not is_toml:
+            return text  # a bare word is a string
+        raise UsageError(
+            f"--set {key}={text}: it is not valid TOML ({error}); write words in it in quotes, as "
+            f'in --set \'{key}=["word", "word"]\''
+        ) from None
 
 
 def _put(raw: dict[str, Any], key: Sequence[str], value: object, override: str) -> None:

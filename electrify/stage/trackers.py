@@ -25,24 +25,27 @@ class Tracker(Protocol):
     def close(self) -> None: ...
 
 
+def _run_id(folder: Path, package: str, begin: Callable[[], str]) -> str:
+    """The id of the run that was begun in this folder, or begins now."""
+    path = folder / f"{package}.json"
+    if not path.exists():
+        write_json(path, {"id": begin()})
+    return str(read_json(path)["id"])
+
+
 class _Run:
     """A run of W&B or trackio, which have the same functions."""
 
     def __init__(self, package: Any, folder: Path, project: str, config: Mapping[str, Any]) -> None:
         self._is_wandb, name = package.__name__ == "wandb", config.get("name")
-        path = folder / f"{package.__name__}.json"
-        if not path.exists():
-            write_json(path, {"id": uuid.uuid4().hex})
-        identity = str(read_json(path)["id"])
+        identity = _run_id(folder, package.__name__, lambda: uuid.uuid4().hex)
         options: dict[str, Any] = {"project": project, "resume": "allow", "config": dict(config)}
         if self._is_wandb:
             options |= {"id": identity, "dir": str(folder), "name": name}
         else:  # its runs are found again by their name
             options["name"] = f"{name}-{identity[:6]}"
         self._run: Any = package.init(**options)
-        if (
-            self._is_wandb
-        ):  # steps as a figure: its own count only grows, a resumed run repeats some
+        if self._is_wandb:  # as a figure: its own count only grows, a resumed run repeats steps
             self._run.define_metric("step")
             self._run.define_metric("*", step_metric="step")
 
@@ -58,16 +61,17 @@ class _Run:
 
 class _MLflow:
     def __init__(self, package: Any, folder: Path, project: str, config: Mapping[str, Any]) -> None:
-        self._client = package.MlflowClient()
-        known = self._client.get_experiment_by_name(project)
-        experiment = known.experiment_id if known else self._client.create_experiment(project)
-        path = folder / "mlflow.json"
-        if not path.exists():
-            run = self._client.create_run(experiment, run_name=config.get("name"))
-            write_json(path, {"id": run.info.run_id})
+        self._client = client = package.MlflowClient()
+
+        def begin() -> str:
+            known = client.get_experiment_by_name(project)
+            experiment = known.experiment_id if known else client.create_experiment(project)
+            identity = str(client.create_run(experiment, run_name=config.get("name")).info.run_id)
             for name, value in config.items():
-                self._client.log_param(run.info.run_id, name, str(value)[:500])
-        self._run = str(read_json(path)["id"])
+                client.log_param(identity, name, str(value)[:500])
+            return identity
+
+        self._run = _run_id(folder, "mlflow", begin)
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
         for name, value in figures.items():

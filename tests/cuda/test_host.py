@@ -37,9 +37,13 @@ def device() -> torch.device:
 FP16 = BF16 | {"precision": "fp16"}
 WAITING = [(name, BF16) for name in NETWORKS]
 WAITING += [(name, FP16) for name in ("electra", "gdes", "modern")]
+QUICK = [("electra", BF16), ("modern document", BF16), ("electra", FP16)]
 
 
-@pytest.mark.parametrize(("name", "options"), WAITING)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [pytest.param(*of, marks=() if of in QUICK else pytest.mark.slow) for of in WAITING],
+)
 def test_the_host_waits_for_no_step(name: str, options: dict[str, object], device: torch.device):
     """In steady state a step is one launch, after copies of its inputs, and allocates nothing."""
     model = random_model(**NETWORKS[name]).to(device)

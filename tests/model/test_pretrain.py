@@ -68,17 +68,6 @@ def test_without_a_sound_checkpoint_a_continued_run_starts_from_its_initial_mode
     assert "checkpoint-12 is damaged" in caplog.text
 
 
-def test_text_that_the_vocabulary_cannot_spell_is_named(config, tmp_path, caplog):
-    index = Path(config.output_dir) / "shards" / "index.json"
-    content = json.loads(index.read_text())
-    (language,) = of = content["splits"]["train"]
-    for unknown, is_named in ((0, False), (of[language]["num_tokens"] // 10, True)):
-        of[language]["num_unknown_tokens"] = unknown
-        index.write_text(json.dumps(content))
-        Trainer(config)._prepare(tmp_path)
-        assert (f"does not fit its text in {language}: 10 % of" in caplog.text) == is_named
-
-
 TWO_STAGES = VARIANTS["electra-two-stage"]
 
 
