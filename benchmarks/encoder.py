@@ -22,6 +22,7 @@ from transformers.utils import logging
 
 from benchmarks.model_name import commit_of
 from electrify.config.evaluate import Role
+from electrify.stage.networks import detects_replaced
 from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError, first_line, panics_as_errors
 from electrify.system.progress import warn
@@ -99,10 +100,12 @@ def open_model(path: str, name: str | None = None, commit: str | None = None) ->
 
 def is_discriminator(source: ModelSource) -> bool:
     """Whether it tells replaced tokens: by ELECTRA's head or, as an export of a modern network, by
-    the one label of a token classification of ModernBERT."""
+    the labels of a token classification of ModernBERT."""
     names = source.config.architectures or ()
-    is_modern = "ModernBertForTokenClassification" in names and source.config.num_labels == 1
-    return is_modern or "ElectraForPreTraining" in names
+    is_modern = "ModernBertForTokenClassification" in names
+    return "ElectraForPreTraining" in names or (
+        is_modern and detects_replaced(source.config.id2label)
+    )
 
 
 def load_discriminator(source: ModelSource) -> Any:
@@ -111,6 +114,14 @@ def load_discriminator(source: ModelSource) -> Any:
     return load_network(
         source, ModernBertForTokenClassification if modern else ElectraForPreTraining
     )
+
+
+def replaced_logits(logits: Tensor) -> Tensor:
+    """Logits (B, T) that tokens were replaced, of what a discriminator gives: these (ELECTRA) or
+    those of its labels, (B, T, 2), in earlier exports (B, T, 1)."""
+    if logits.dim() == 2:
+        return logits
+    return logits[..., 0] if logits.shape[-1] == 1 else logits[..., 1] - logits[..., 0]
 
 
 def is_language_model(source: ModelSource) -> bool:

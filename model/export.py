@@ -15,6 +15,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from electrify.config.run import RunConfig
 from electrify.stage.folder import write_json
+from electrify.stage.networks import ENCODER, make_portable, save_network, write_pooling
 from electrify.stage.plan import TOKENIZER_FILES, export_stage, output_dir, run_folder
 from electrify.stage.run import run_stage
 from electrify.storage.files import read_json
@@ -24,7 +25,13 @@ from model.checkpoint import DAMAGES, load_model, newest, read_state, trained_op
 from model.data import SequenceData, open_shards, special_tokens
 from model.electra import ElectraPretrainer
 from model.weights.card import as_made, trained_length, write_cards
-from model.weights.names import Network, exported_networks, to_transformers, transformers_class
+from model.weights.names import (
+    DETECTOR,
+    Network,
+    exported_networks,
+    to_transformers,
+    transformers_class,
+)
 
 
 def export_checkpoint(checkpoint: Path, folder: Path) -> None:
@@ -48,17 +55,17 @@ def export_checkpoint(checkpoint: Path, folder: Path) -> None:
         )
     model = ElectraPretrainer(config, shards.vocab_size, special_tokens(shards)).eval()
     load_model(checkpoint, model)
-    to_transformers(model, exported_networks(config)[0]).save_pretrained(folder)
+    save_network(to_transformers(model, exported_networks(config)[0]), folder)
     save_tokenizer(run / "vocab", config.max_position_embeddings, folder)
 
 
 def save_tokenizer(vocab: Path, max_length: int, folder: Path) -> None:
-    """The files that encoded the corpus, with the model's length. `save_pretrained` of transformers
-    5 would name a class that transformers 4 does not know."""
+    """The files that encoded the corpus, with the model's length, beside a network."""
     for name in TOKENIZER_FILES:
         shutil.copyfile(vocab / name, folder / name)
     path = folder / "tokenizer_config.json"
     write_json(path, read_json(path) | {"model_max_length": max_length})
+    make_portable(folder)
 
 
 MAX_LOGIT_DIFFERENCE = 1e-5
@@ -80,9 +87,6 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
     checkpoint = newest(run / "pretrain")
     load_model(checkpoint, model)
     save_networks(model, folder)
-    for network in exported_networks(config.pretrain):
-        target = folder / network.folder
-        save_tokenizer(run / "vocab", config.pretrain.max_position_embeddings, target)
     batch = data.batch(0, min(_VERIFIED_SEQUENCES, data.num_sequences))
     inputs = batch.input_ids, batch.token_type_ids
     differences = verify(model, folder, *inputs)
@@ -91,6 +95,8 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
         differences = logit_differences(model, folder, *inputs)
         for name, difference in differences.items():
             log(f"{name} in {config.export.dtype}: logits differ by at most {difference:.1e}")
+    for name in (*differences, ENCODER):
+        save_tokenizer(run / "vocab", config.pretrain.max_position_embeddings, folder / name)
     made = as_made(config, "clean", "vocab", "pretrain")
     write_cards(made, folder, differences)
     length, options = trained_length(config), config.pretrain
@@ -103,10 +109,14 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
 
 
 def save_networks(model: ElectraPretrainer, folder: Path, dtype: str = "float32") -> None:
-    """Write weights and config of each network into a folder of its own."""
+    """Write weights and config of each network into a folder of its own, and the main one once more
+    without its head."""
     for network in exported_networks(model.config):
         made = to_transformers(model, network).to(getattr(torch, dtype))
-        made.save_pretrained(folder / network.folder)
+        save_network(made, folder / network.folder)
+        if network.folder == DETECTOR.folder:
+            save_network(made.base_model, folder / ENCODER)
+            write_pooling(folder / ENCODER)
 
 
 def verify(
@@ -145,8 +155,8 @@ def logit_differences(
         if not model.shape.is_modern:
             inputs["token_type_ids"] = token_type_ids
         theirs = loaded(**inputs).logits
-        if theirs.shape[-1] == 1:  # the one label of ModernBERT's token classification
-            theirs = theirs.squeeze(-1)
+        if model.shape.is_modern and not network.predicts_tokens:
+            theirs = theirs[..., 1] - theirs[..., 0]
         ours = _logits(model, network, input_ids, token_type_ids)
         largest = ours.abs().max().clamp(min=1.0)
         differences[network.folder] = float((ours - theirs).abs().max() / largest)

@@ -9,16 +9,16 @@ from huggingface_hub import HfApi
 
 from electrify.config.run import RunConfig
 from electrify.stage.folder import check_files, input_digest, read_manifest
+from electrify.stage.networks import ENCODER
 from electrify.stage.plan import CARD, NETWORKS, TOKENIZER_FILES, VERBS, output_dir
 from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from model.weights.card import as_made, dataset_card, tokenizer_card
 
-# by `--parts`: the stage, the end of the repository's name, and how the names of the files begin
+# by `--parts`: the folder, the end of the repository's name, and how the names of the files begin
 PARTS = {
-    "encoder": ("export", NETWORKS[0], (f"{NETWORKS[0]}/",)),
-    "generator": ("export", NETWORKS[1], (f"{NETWORKS[1]}/",)),
+    **{name: (f"export/{name}", name, ("",)) for name in (NETWORKS[0], ENCODER, NETWORKS[1])},
     "tokenizer": ("vocab", "tokenizer", TOKENIZER_FILES),
     "dataset": ("clean", "corpus", ("documents-",)),
 }
@@ -42,11 +42,12 @@ def publish(
     asked, and where the hub refuses.
     """
     api, to = HfApi(), to or config.name
-    uploads, lines = list[tuple[dict[str, Any], list[Path], str]](), list[str]()
-    for part in parts or list(PARTS)[:3]:
+    uploads, lines = list[tuple[dict[str, Any], Path, list[str], str]](), list[str]()
+    for part in parts or list(PARTS)[:4]:
         if part not in PARTS:
             raise UserError(f"--parts {part}: the parts are {', '.join(PARTS)}")
-        stage, name, beginnings = PARTS[part]
+        place, name, beginnings = PARTS[part]
+        stage, _, inner = place.partition("/")
         folder, card = output_dir(config) / stage, ""
         input_digest(folder, VERBS[stage])
         check_files(folder, VERBS[stage])
@@ -61,11 +62,14 @@ def publish(
                 '"cc-by-sa-4.0") and run: electrify export CONFIG --overwrite'
             )
         # by the manifest: what the user put beside is theirs
-        files = [folder / n for n in read_manifest(folder)["files"] if n.startswith(beginnings)]
-        if files:
+        known = [Path(file) for file in read_manifest(folder)["files"]]
+        names = [str(file.relative_to(inner)) for file in known if file.is_relative_to(inner)]
+        if names := [file for file in names if file.startswith(beginnings)]:
             kind = "dataset" if part == "dataset" else "model"
-            uploads.append(({"repo_id": f"{to}-{name}", "repo_type": kind}, files, card))
-            num_files, size = len(files) + bool(card), sum(file.stat().st_size for file in files)
+            repository = {"repo_id": f"{to}-{name}", "repo_type": kind}
+            uploads.append((repository, folder / inner, names, card))
+            num_files = len(names) + bool(card)
+            size = sum((folder / inner / file).stat().st_size for file in names)
             what = f"{num_files} files, {size / 1e6:,.1f} MB"
             lines.append(f"{part}: {what} to the {kind} {to}-{name}")
         elif parts:  # else it is of an objective without a generator
@@ -75,14 +79,13 @@ def publish(
     log("publish: " + "; ".join(lines))
     addresses = []
     try:
-        for repository, _, _ in uploads:  # all before the first is sent: one may be refused
+        for repository, *_ in uploads:  # all before the first is sent: one may be refused
             address = api.create_repo(**repository, private=private or None, exist_ok=True)
             addresses.append(address)
             repository["repo_id"] = address.repo_id
             if private and not api.repo_info(**repository).private:
                 raise UserError("it is there and public, and --private is asked")
-        for (repository, files, card), address in zip(uploads, addresses, strict=True):
-            names, folder = [file.name for file in files], files[0].parent
+        for (repository, folder, names, card), address in zip(uploads, addresses, strict=True):
             options = repository | {"allow_patterns": names, "delete_patterns": _OUTDATED}
             api.upload_folder(folder_path=folder, **options)
             if card:

@@ -18,8 +18,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from scipy.special import expit
+from torch import Tensor
 
 from benchmarks.analysis.reader import Reader, TokenizedText, open_reader
+from benchmarks.encoder import replaced_logits
 from electrify.page.plots import printable
 from electrify.storage.encodings import decode_file, is_utf8
 from electrify.storage.files import read_toml
@@ -210,11 +212,13 @@ def attribute(reader: Reader, reading: ScoredText, piece: int) -> Attribution:
     row = torch.from_numpy(reader.row(ids, window))[None].to(reader.device)
     baseline = row.clone()
     baseline[0, first : first + len(window.shown)] = reader.source.tokenizer.mask_token_id
-    gradients = LayerIntegratedGradients(
-        lambda rows: network(input_ids=rows).logits[:, place], network.get_input_embeddings()
-    )
+
+    def logit(rows: Tensor) -> Tensor:
+        return replaced_logits(network(input_ids=rows).logits)[:, place]
+
+    gradients = LayerIntegratedGradients(logit, network.get_input_embeddings())
     with torch.no_grad():
-        logits = network(input_ids=torch.cat([row, baseline])).logits[:, place].double()
+        logits = logit(torch.cat([row, baseline])).double()
     difference = float(logits[0] - logits[1])
     for num_steps in _NUM_STEPS:
         parts = gradients.attribute(

@@ -30,7 +30,7 @@ from benchmarks.analysis.inspect import (
 )
 from benchmarks.analysis.reader import Reader
 from benchmarks.encoder import generator_of
-from benchmarks.onnx.export import REPLACED, VOCABULARY, export_onnx, open_session, require_onnx
+from benchmarks.onnx.export import LOGITS, export_onnx, open_session, require_onnx
 from benchmarks.onnx.int8 import quantize
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
@@ -89,14 +89,14 @@ def _install(npm: str, folder: Path) -> None:
 class _Int8:
     """An int8 file, called as the network of `transformers` that it was made from."""
 
-    def __init__(self, file: Path, output: str) -> None:
-        self.file, self._output, self._session = file, output, open_session(file, 0)
+    def __init__(self, file: Path) -> None:
+        self.file, self._session = file, open_session(file, 0)
         self.inputs = [given.name for given in self._session.get_inputs()]
 
     def __call__(self, **given: Tensor) -> SimpleNamespace:
         rows = {name: of.numpy() for name, of in given.items()}
         rows["token_type_ids"] = np.zeros_like(rows["input_ids"])
-        (logits,) = self._session.run([self._output], {name: rows[name] for name in self.inputs})
+        (logits,) = self._session.run([LOGITS], {name: rows[name] for name in self.inputs})
         return SimpleNamespace(logits=torch.from_numpy(logits))
 
 
@@ -105,7 +105,7 @@ def _convert(name: str, path: Path, folder: Path) -> _Int8:
     fp32, int8 = folder / f"{name}.onnx", folder / f"{name}.int8.onnx"
     export_onnx(path, fp32, texts)
     quantize(fp32, int8)
-    return _Int8(int8, REPLACED if name == "discriminator" else VOCABULARY)
+    return _Int8(int8)
 
 
 def check_int8(reader: Reader, int8: Reader) -> None:

@@ -23,6 +23,7 @@ from benchmarks.encoder import (
     load_discriminator,
     load_network,
     open_model,
+    replaced_logits,
 )
 from benchmarks.model_name import encoder_path
 from benchmarks.training.finetune import choose_device
@@ -135,7 +136,7 @@ class Reader:
         rows = [self.row(texts[n], window) for n, window in places]
         for batch in batches(rows):
             outputs = self.discriminator(**self._padded([rows[i] for i in batch])).logits
-            for output, i in zip(outputs.flatten(1).cpu().numpy(), batch, strict=True):
+            for output, i in zip(replaced_logits(outputs).cpu().numpy(), batch, strict=True):
                 number, window = places[i]
                 judged, start = window.judged, self.place(window.judged.start, window)
                 logits[number][judged.start : judged.stop] = output[start : start + len(judged)]

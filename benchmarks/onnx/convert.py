@@ -15,26 +15,25 @@ from typing import Any
 
 from jinja2 import Template
 
-from benchmarks.encoder import generator_of
+from benchmarks.encoder import generator_of, is_discriminator, is_language_model
 from benchmarks.onnx import export, int8
-from benchmarks.onnx.export import REPLACED, VOCABULARY, Network
+from benchmarks.onnx.export import FP32_FILE, INT8_FILE, STATES, Network, export_folder
 from benchmarks.onnx.int8 import Benchmark, Loss
 from benchmarks.results.results import percent
 from benchmarks.results.table import Table
 from benchmarks.tasks.load import data_dirs, dir_of, load_data
-from benchmarks.training.network import ABOUT, kept_folders, read_kept
+from benchmarks.training.network import kept_folders, read_kept
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.run import EvaluationRun
 from electrify.stage.folder import MANIFEST, read_manifest, write_json, write_text
-from electrify.stage.plan import NETWORKS, onnx_stage, scored_folder
+from electrify.stage.networks import ENCODER
+from electrify.stage.plan import CARD, NETWORKS, onnx_stage, scored_folder
 from electrify.stage.run import run_stage
 from electrify.system.machine import cpu_name
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from electrify.system.unknown import coverage_of, warn_of_unknown
 
-_FP32, _INT8, _CARD = "model.onnx", "model.int8.onnx", "README.md"
-_TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "config.json", ABOUT)
 _NUM_TEXTS = 400  # that are looked at for [UNK]
 
 
@@ -44,6 +43,7 @@ class ConvertedNetworks:
 
     name: str
     num_tasks_needed: int = 0
+    num_tasks: int = 0
     # by the name of the network or task
     files: dict[str, Path] = field(default_factory=dict)  # in fp32
     differences: dict[str, Mapping[int, float]] = field(default_factory=dict)  # to torch, by length
@@ -105,10 +105,12 @@ def _convert(
     warn_of_unknown(coverage_of(rows, tokenizer), what)
     groups = {name: ConvertedNetworks(name) for name in networks}
     for name, network in opened.items():
-        _export(folder / name, name, network, networks[name], groups[name], texts)
-    for name, network in opened.items():
-        for output in {VOCABULARY, REPLACED} & set(network.outputs):
-            groups[name].benchmarks[name] = int8.token_benchmark(network.source, texts, output)
+        _export(folder / name, network, networks[name], groups[name], texts)
+        if is_language_model(network.source) or is_discriminator(network.source):
+            groups[name].benchmarks[name] = int8.token_benchmark(network.source, texts)
+    if STATES not in opened[encoder].outputs or len(opened[encoder].outputs) > 1:
+        alone = export.open_network(networks[encoder], head=False)
+        _export(folder / ENCODER, alone, networks[encoder], groups[encoder], texts)
     if (scored / MANIFEST).exists():
         _add_tasks(folder / "tasks", groups[encoder], scored, config.evaluate, texts)
     groups[encoder].num_tasks_needed = int8.MIN_TASKS
@@ -119,24 +121,17 @@ def _convert(
         write_card(folder / name, group, _front_matter(networks[name]), judged[name])
     return {
         "networks": len(networks),
-        "tasks": len(groups[encoder].files) - 1,
+        "tasks": groups[encoder].num_tasks,
         "int8": [name for name, of in judged.items() if of.is_written],
     }
 
 
 def _export(
-    target: Path,
-    name: str,
-    network: Network,
-    source: Path,
-    group: ConvertedNetworks,
-    texts: Sequence[str],
+    target: Path, network: Network, source: Path, group: ConvertedNetworks, texts: Sequence[str]
 ) -> None:
-    group.files[name] = target / _FP32
-    group.differences[name] = export.export_network(network, target / _FP32, texts)
-    for file in _TOKENIZER:
-        if (source / file).exists():
-            shutil.copyfile(source / file, target / file)
+    name = target.name
+    group.files[name] = target / FP32_FILE
+    group.differences[name] = export_folder(source, target, network, texts)
     differences = group.differences[name].items()
     by_length = ", ".join(f"{of:.1e} at {length}" for length, of in differences)
     log(f"{name}: largest difference to torch by length: {by_length}")
@@ -158,7 +153,8 @@ def _add_tasks(
         except ValueError as problem:
             warn(f"{problem}; it is left out")
             continue
-        _export(folder / name, name, network, place, group, texts)
+        _export(folder / name, network, place, group, texts)
+        group.num_tasks += 1
         data = load_data(kept.task, dir_of(kept.task, data_dirs(evaluation, [kept.task])))
         group.benchmarks[name] = int8.task_benchmark(kept, data.reported)
 
@@ -174,7 +170,7 @@ def _judge(group: ConvertedNetworks, force: bool) -> Judged:
             for name, benchmark in group.benchmarks.items()
         ]
         reasons = int8.problems(losses)
-        num_tasks, needed = len(group.files) - 1, group.num_tasks_needed
+        num_tasks, needed = group.num_tasks, group.num_tasks_needed
         if num_tasks < needed:
             reasons.insert(0, f"it is scored on {num_tasks} tasks, {needed} are needed")
         if not losses:
@@ -182,7 +178,7 @@ def _judge(group: ConvertedNetworks, force: bool) -> Judged:
         is_written = force or not reasons
         sizes = {name: file.stat().st_size for name, file in files.items()}
         for name, file in files.items() if is_written else ():
-            shutil.move(file, group.files[name].with_name(_INT8))
+            shutil.move(file, group.files[name].parent.parent / INT8_FILE)
     if reasons:
         way = "written all the same, as asked" if force else "not written (--force writes it)"
         warn(f"{group.name}, int8: {'; '.join(reasons)}: {way}")
@@ -193,7 +189,7 @@ def _judge(group: ConvertedNetworks, force: bool) -> Judged:
 
 def _front_matter(network: Path) -> str:
     """That of the network's model card, which may stand one folder up: it has the licence."""
-    cards = (place / _CARD for place in (network, network.parent))
+    cards = (place / CARD for place in (network, network.parent))
     texts = (card.read_text(encoding="utf-8") for card in cards if card.is_file())
     matches = (re.match(r"---\n.*?\n---\n", text, re.DOTALL) for text in texts)
     return next((f"{match[0]}\n" for match in matches if match), "")
@@ -216,7 +212,7 @@ def write_card(folder: Path, group: ConvertedNetworks, metadata: str, judged: Ju
         min_agreement=percent(int8.MIN_AGREEMENT),
         machine=cpu_name(),
     )
-    write_text(folder / _CARD, text)
+    write_text(folder / CARD, text)
 
 
 def _loss_lines(losses: Sequence[Loss]) -> list[str]:

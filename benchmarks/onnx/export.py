@@ -2,11 +2,13 @@
 
 import json
 import logging
+import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,14 +23,22 @@ from benchmarks.encoder import (
     is_discriminator,
     load_network,
     open_model,
+    replaced_logits,
 )
 from benchmarks.tasks.heads.linear import ChoiceHead, LinearHead, SpanHead
 from benchmarks.training.network import ABOUT, Kept, read_kept
-from electrify.stage.folder import whole_file
+from electrify.stage.folder import whole_file, write_json
+from electrify.stage.networks import LABELS, make_portable, write_pooling
+from electrify.stage.plan import TOKENIZER_FILES
+from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
 
-STATES, REPLACED, VOCABULARY = "states", "replaced_logits", "vocabulary_logits"
-_DETECTOR, _LANGUAGE_MODEL, _ENCODER = "ElectraForPreTraining", "AutoModelForMaskedLM", "AutoModel"
+# the names that transformers.js, optimum, sentence-transformers and TEI look for
+STATES, LOGITS = "last_hidden_state", "logits"
+_OUTPUTS = (STATES, LOGITS, "start_logits", "end_logits")
+FP32_FILE, INT8_FILE = "onnx/model.onnx", "onnx/model_quantized.onnx"  # beside config, tokenizer
+_ENCODER = "AutoModel"
+_HEADS = ("MaskedLM", "TokenClassification", "SequenceClassification", "QuestionAnswering")
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _ANY: Any = transformers
 MAX_DIFFERENCE = 1e-4
@@ -38,6 +48,7 @@ _SAMPLE = Path(__file__).parents[2] / "pipeline" / "sample"
 _NUM_DOCUMENTS = 1000
 Row = Mapping[str, NDArray[Any]]  # (L,) integers of each input; of outputs, each without a batch
 Outputs = dict[str, Tensor]
+Differences = dict[int, float]  # by length, to torch
 Compute = Callable[[Mapping[str, Tensor]], Outputs]  # inputs by name to outputs by name
 
 
@@ -45,14 +56,20 @@ class Network(nn.Module):
     """A network in single precision.
 
     Takes tensors in the order of `inputs`, each (B, L) int64, and gives a tuple in the order of
-    `outputs`, each (B, ...): `compute` of `model` has them by name.
+    `outputs`, each (B, ...): `compute` of `model` has them by name. `config` is what the config of
+    the ONNX file says in place of the source's.
     """
 
     def __init__(
-        self, source: ModelSource, model: nn.Module, inputs: Sequence[str], compute: Compute
+        self,
+        source: ModelSource,
+        model: nn.Module,
+        inputs: Sequence[str],
+        compute: Compute,
+        config: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         super().__init__()
-        self.source, self.model = source, model.eval()
+        self.source, self.model, self.config = source, model.eval(), config
         self.inputs, self._compute = tuple(inputs), compute
         with torch.inference_mode():
             outputs = compute({name: torch.ones(1, 2, dtype=torch.int64) for name in inputs})
@@ -62,34 +79,44 @@ class Network(nn.Module):
         return tuple(self._compute(dict(zip(self.inputs, tensors, strict=True))).values())
 
 
-def open_network(folder: Path) -> Network:
-    """The network of a folder, by the class that its config names.
+def open_network(folder: Path, head: bool = True) -> Network:
+    """The network of a folder, by the class that its config names; without `head` the encoder.
 
-    A discriminator gives `states` (B, L, H) and `replaced_logits` (B, L), a masked language
-    model `vocabulary_logits` (B, L, V), a fine-tuned network (`kept.keep`) the outputs of its head,
-    every other class `states`.
+    A discriminator gives `last_hidden_state` (B, L, H) and `logits` (B, L, 2) of `LABELS`, a masked
+    language model `logits` (B, L, V), a fine-tuned network `logits` or, of reading, `start_logits`
+    and `end_logits`, every other class `last_hidden_state`.
     """
     if (folder / ABOUT).is_file():
         return task_network(read_kept(folder))
     source = open_model(str(folder))
-    name = (source.config.architectures or [_ENCODER])[0]
-    if not is_discriminator(source):
-        name = _LANGUAGE_MODEL if name.endswith("ForMaskedLM") else _ENCODER
+    name = (source.config.architectures or [_ENCODER])[0] if head else _ENCODER
+    detects = head and is_discriminator(source)
+    if not detects and not name.endswith(_HEADS):
+        name = _ENCODER
     # eager: the fused attention's graph has branches for empty rows
     model = load_network(source, getattr(_ANY, name), attn_implementation="eager")
+    config: dict[str, Any] = {}
+    if detects:  # ELECTRA's head has one logit, and no class of transformers that is served
+        config["architectures"] = [name.replace("ForPreTraining", "ForTokenClassification")]
+        config["id2label"] = {str(number): label for number, label in enumerate(LABELS)}
+        config["label2id"] = {label: number for number, label in enumerate(LABELS)}
+    elif not head:
+        config["architectures"] = [type(model).__name__]
 
     def compute(given: Mapping[str, Tensor]) -> Outputs:
-        if name == _LANGUAGE_MODEL:
-            return {VOCABULARY: model(**given).logits}
-        if name == _ENCODER:
-            return {STATES: model(**given).last_hidden_state}
+        if not detects:
+            output = model(**given)
+            return {name: output[name] for name in _OUTPUTS if name in output}
         states = model.base_model(**given).last_hidden_state
-        if name == _DETECTOR:
-            return {STATES: states, REPLACED: model.discriminator_predictions(states)}
-        return {STATES: states, REPLACED: model.classifier(model.head(states)).squeeze(-1)}
+        if source.config.model_type == "electra":
+            logits = model.discriminator_predictions(states)
+        else:
+            logits = replaced_logits(model.classifier(model.head(states)))
+        return {STATES: states, LOGITS: torch.stack([torch.zeros_like(logits), logits], -1)}
 
     inputs = accepted_inputs(getattr(model, model.base_model_prefix, model))
-    return Network(source, model, [each for each in inputs if each != "position_ids"], compute)
+    kept = [each for each in inputs if each != "position_ids"]
+    return Network(source, model, kept, compute, config)
 
 
 def task_network(kept: Kept) -> Network:
@@ -102,7 +129,24 @@ def task_network(kept: Kept) -> Network:
     return Network(kept.source, kept.network, _INPUTS, kept.network)
 
 
-def export_onnx(folder: Path, file: Path, texts: Sequence[str]) -> dict[int, float]:
+def export_folder(
+    source: Path, folder: Path, network: Network, texts: Sequence[str]
+) -> Differences:
+    """`export_network` into a folder with the config and the tokenizer of `source`, which may be it
+    itself, as readers of ONNX files expect them."""
+    differences = export_network(network, folder / FP32_FILE, texts)
+    for name in (*TOKENIZER_FILES, ABOUT):
+        if source != folder and (source / name).exists():
+            shutil.copyfile(source / name, folder / name)
+    config = read_json(source / "config.json") | network.config
+    write_json(folder / "config.json", config)
+    make_portable(folder)
+    if network.outputs == (STATES,):
+        write_pooling(folder)
+    return differences
+
+
+def export_onnx(folder: Path, file: Path, texts: Sequence[str]) -> Differences:
     """`export_network` of the network of a `transformers` folder, as `open_network` has it."""
     require_onnx()
     return export_network(open_network(folder), file, texts)
@@ -114,7 +158,7 @@ def require_onnx() -> None:
         raise UserError(f"{', '.join(missing)} not installed: pip install 'electrify[onnx]'")
 
 
-def export_network(network: Network, file: Path, texts: Sequence[str]) -> dict[int, float]:
+def export_network(network: Network, file: Path, texts: Sequence[str]) -> Differences:
     """Write a network to `file`; by length the largest difference of any output to torch's.
 
     Weights are in single precision; batch and length are free, the length up to the positions that

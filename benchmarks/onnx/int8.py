@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.encoder import ModelSource
-from benchmarks.onnx.export import VOCABULARY, Row, errors_alone, predict
+from benchmarks.encoder import ModelSource, is_language_model
+from benchmarks.onnx.export import LOGITS, Row, errors_alone, predict
 from benchmarks.results.predictions import plain, score_predictions
 from benchmarks.results.results import percent
 from benchmarks.statistics.uncertainty import Draws, Interval, difference, resample, resample_scores
@@ -191,9 +191,9 @@ def task_benchmark(kept: Kept, examples: Sequence[Example]) -> Benchmark:
     return Benchmark(task.name, metric, "predictions", rows, outcome, rises, must_agree)
 
 
-def token_benchmark(source: ModelSource, texts: Sequence[str], output: str) -> Benchmark:
-    """Real text with `MASKED_FRACTION` of its pieces hidden, of a generator's `VOCABULARY` or a
-    discriminator's `REPLACED`: the fraction of tokens rightly predicted.
+def token_benchmark(source: ModelSource, texts: Sequence[str]) -> Benchmark:
+    """Real text with `MASKED_FRACTION` of its pieces hidden, for a masked language model or a
+    discriminator: the fraction of tokens rightly predicted.
 
     A discriminator judges every token where pieces of all texts were drawn for the hidden ones; a
     generator predicts the masked tokens. Its agreement decides nothing: which of all pieces is the
@@ -208,7 +208,8 @@ def token_benchmark(source: ModelSource, texts: Sequence[str], output: str) -> B
             count = max(1, round(MASKED_FRACTION * (len(ids) - 2)))
             originals.append(ids)
             places.append(np.sort(1 + rng.choice(len(ids) - 2, count, replace=False)))
-    if output == VOCABULARY:
+    is_masked = is_language_model(source)
+    if is_masked:
         name, mask = "masked tokens", source.tokenizer.mask_token_id
         drawn = [np.full(len(at), mask) for at in places]
     else:
@@ -217,25 +218,23 @@ def token_benchmark(source: ModelSource, texts: Sequence[str], output: str) -> B
     rows = [ids.copy() for ids in originals]
     for ids, at, new in zip(rows, places, drawn, strict=True):
         ids[at] = new
-    if output == VOCABULARY:
+    if is_masked:
         gold = [ids[at] for ids, at in zip(originals, places, strict=True)]
     else:
         gold = [(a != b)[1:-1] for a, b in zip(rows, originals, strict=True)]
+    judged = places if is_masked else [np.arange(1, len(ids) - 1) for ids in rows]
     counts = np.array([float(len(of)) for of in gold])
 
     def outcome(outputs: Iterable[Row]) -> Outcome:
-        if output == VOCABULARY:
-            said = [of[output][at].argmax(-1) for of, at in zip(outputs, places, strict=True)]
-        else:
-            said = [of[output][1:-1] > 0 for of in outputs]
+        said = [of[LOGITS][at].argmax(-1) for of, at in zip(outputs, judged, strict=True)]
         right = np.array([float((a == b).sum()) for a, b in zip(said, gold, strict=True)])
         scorers = {0: lambda drawn: float(right[drawn].sum() / counts[drawn].sum())}
         draws = resample_scores(name, len(gold), scorers)
         predictions = np.concatenate(said).astype(int).tolist()
         return Outcome(predictions, float(right.sum() / counts.sum()), draws)
 
-    inputs, must_agree = [_row(ids) for ids in rows], output != VOCABULARY
-    return Benchmark(name, "accuracy", "tokens", inputs, outcome, must_agree=must_agree)
+    inputs = [_row(ids) for ids in rows]
+    return Benchmark(name, "accuracy", "tokens", inputs, outcome, must_agree=not is_masked)
 
 
 def _row(ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:

@@ -17,6 +17,7 @@ from electrify.stage.folder import (
     input_digest,
     read_manifest,
 )
+from electrify.stage.networks import ENCODER
 from electrify.stage.trackers import TRACKER_FILES
 from electrify.system.bundled import bundled_name, with_bundled
 from electrify.system.outcome import UserError
@@ -225,7 +226,7 @@ def export_stage(config: RunConfig) -> Stage:
     inputs, reads = _earlier(config, "pretrain", "vocab")
     reads[VERBS["shards"]] = folder / "shards"  # the networks are compared on some of it
     # scores come into the model cards once there are any, and the recipe is that of the last config
-    cards = (*(f"{network}/{CARD}" for network in NETWORKS), f"{NETWORKS[0]}/{FINETUNING}")
+    cards = (*(f"{name}/{CARD}" for name in (*NETWORKS, ENCODER)), f"{NETWORKS[0]}/{FINETUNING}")
     return Stage(
         "export",
         folder / "export",

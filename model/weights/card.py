@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,6 +22,7 @@ from electrify.config.load import parse_part
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, read_manifest, write_json, write_text
+from electrify.stage.networks import ENCODER
 from electrify.stage.plan import CARD, FINETUNING, METRICS, NETWORKS, is_hub_name, output_dir
 from electrify.storage.files import read_json, read_toml
 from electrify.system.bundled import bundled_name, with_bundled
@@ -61,13 +63,14 @@ def write_cards(
     classes = {
         name: transformers_class(network, options).__name__
         for name, network in (("detector", DETECTOR), ("predictor", PREDICTOR))
-    }
-    for network in exported_networks(options):
+    } | {"logits": texts["logits"][options.architecture]}
+    networks = exported_networks(options)
+    for network in (*networks, replace(networks[0], folder=ENCODER)):
         card = layout.render(
             **summary | {"parameters": summary["parameters"].get(network.folder)},
             name=config.name,
             dtype=config.export.dtype,
-            difference=differences[network.folder],
+            difference=differences.get(network.folder, differences[networks[0].folder]),
             options=options,
             phases=phases_of(options),
             length=trained_length(config),
@@ -132,7 +135,7 @@ def _metadata(config: RunConfig, network: Network) -> str:
         license_name=None if licence else "unknown",
         base_model=base_model(initial),
         language=list(config.clean.languages),
-        library_name="transformers",
+        library_name="sentence-transformers" if network.folder == ENCODER else "transformers",
         tags=["electra", *(["modernbert"] if config.pretrain.architecture == "modern" else [])],
     )
     return str(data.to_yaml())

@@ -27,6 +27,7 @@ from transformers.utils import logging as transformers_logging
 from electrify.config.load import toml_value
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
+from electrify.stage.networks import detects_replaced
 from electrify.stage.plan import NETWORKS, check_initial, initial_checkpoint, output_dir, run_folder
 from electrify.storage.files import read_json
 from electrify.storage.hub import hub_failure, try_hub
@@ -559,8 +560,9 @@ def _read_weights(given: Given, network: Network) -> Weights:
             f"{folder} is not a whole model: it lacks {len(lacking)} weights of the encoder, the "
             f"first {lacking[0]}"
         )
-    if given.kind == "modernbert" and not network.predicts_tokens and model.num_labels != 1:
-        # its head is of another task
+    if given.kind == "modernbert" and not (
+        network.predicts_tokens or detects_replaced(model.config.id2label)
+    ):  # its head is of another task
         theirs = {n: t for n, t in theirs.items() if n.startswith(encoder)}
     try:
         return to_our_names(theirs, network, given.shape)

@@ -23,6 +23,7 @@ from transformers import (
 )
 
 from electrify.config.pretrain import PretrainConfig
+from electrify.stage.networks import LABELS
 from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 from model.batch import SpecialTokens
@@ -35,12 +36,13 @@ Pairs = Sequence[tuple[str, str]]  # of prefixes: ours, theirs
 _NAMES: dict[str, dict[str, str]] = read_toml(Path(__file__).with_name("names.toml"))
 # the output of a language head, which is the word table again
 _OUTPUT = {"electra": "generator_lm_head.weight", "modern": "decoder.weight"}
+_CLASSIFIER = ("classifier.weight", "classifier.bias")  # of a modern detector, a row a label
 # matrices of a modern layer that ModernBERT has as one
 _JOINED = {"inputs": ("query", "key", "value"), "gated": ("intermediate", "gate")}
 _BIASED = ("query", "key", "value", "attention_output")  # of a modern layer
 
 
-Folder = Literal["discriminator", "generator", "language_model"]
+Folder = Literal["discriminator", "generator", "language_model", "encoder"]
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,9 @@ def to_their_names(
     named = renamed(made, _pairs(network, shape))
     if network.predicts_tokens:
         named[_OUTPUT[shape.architecture]] = made[table]
+    elif shape.is_modern:  # the logit of a token that is not replaced is 0
+        for kind in _CLASSIFIER:
+            named[kind] = torch.cat([torch.zeros_like(named[kind]), named[kind]])
     return named
 
 
@@ -158,6 +163,10 @@ def to_our_names(
 ) -> dict[str, Tensor]:
     """The reverse. Of a modern network biases that are not there are 0, and the embedding matrix is
     as wide as the hidden states. `ValueError` if an output table is not tied."""
+    theirs = dict(theirs)
+    for kind in _CLASSIFIER:
+        if kind in theirs and len(theirs[kind]) == len(LABELS):
+            theirs[kind] = theirs[kind][1:] - theirs[kind][:1]
     made = renamed(theirs, [(b, a) for a, b in _pairs(network, shape)])
     output = theirs.get(_OUTPUT[shape.architecture])
     if output is not None and not torch.equal(output, made[f"{network.embeddings}.word.weight"]):
@@ -219,7 +228,7 @@ def _common(shape: EncoderShape, config: object) -> dict[str, Any]:
 def modern_config(
     shape: EncoderShape, special: SpecialTokens, initializer_range: float
 ) -> ModernBertConfig:
-    """ModernBERT's config of a modern network; with one label, the logit of the detection head."""
+    """ModernBERT's config of a modern network, with the labels of the detection head."""
     layers = range(shape.num_hidden_layers)
     kinds = ["sliding_attention" if shape.is_local(n) else "full_attention" for n in layers]
     thetas = {
@@ -241,13 +250,12 @@ def modern_config(
         embedding_dropout=shape.hidden_dropout_prob,
         initializer_range=initializer_range,
         classifier_pooling="mean",
-        num_labels=1,
+        id2label=dict(enumerate(LABELS)),
+        label2id={label: number for number, label in enumerate(LABELS)},
         pad_token_id=special.pad,
         bos_token_id=special.cls,
         cls_token_id=special.cls,
         eos_token_id=special.sep,
         sep_token_id=special.sep,
     )
-    for name in ("global_attn_every_n_layers", "global_rope_theta", "local_rope_theta"):
-        setattr(config, name, getattr(shape, name))  # where transformers 4 has what says the same
     return config

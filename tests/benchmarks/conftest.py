@@ -28,6 +28,8 @@ from benchmarks.training.recipe import HyperParameters, hyper_parameters
 from electrify.config.load import parse_config
 from electrify.config.run import RunConfig
 from electrify.page.page import Page
+from electrify.stage import networks
+from electrify.stage.networks import LABELS
 from tests.benchmarks.records import YNAT, write
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -152,8 +154,7 @@ def save_network(folder: Path, make: Callable[[], Any], seed: int, tokenizer: An
     """A network with random weights, saved as an export has it."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        make().save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+        networks.save_network(make(), folder, tokenizer)
     return folder
 
 
@@ -175,7 +176,7 @@ def modern_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         **SIZES,
         attention_bias=True,
         layer_types=["full_attention"] * 2,
-        num_labels=1,
+        id2label=dict(enumerate(LABELS)),
         pad_token_id=tokenizer.pad_token_id,
     )
     return save_network(folder, lambda: ModernBertForTokenClassification(config), 13, tokenizer)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from huggingface_hub import DatasetCard
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
 from electrify.stage.folder import Stage
+from electrify.stage.networks import write_pooling
 from electrify.stage.plan import TOKENIZER_FILES
 from electrify.stage.run import run_stage
 from tests.benchmarks.conftest import build_tokenizer, save_electra
@@ -36,6 +38,8 @@ def _write_networks(folder: Path) -> dict[str, int]:
     for name, kind in (("discriminator", ElectraForPreTraining), ("generator", ElectraForMaskedLM)):
         save_electra(folder / name, kind, 1, tokenizer)
         (folder / name / "README.md").write_text("---\nlicense: mit\n---\n", encoding="utf-8")
+    shutil.copytree(folder / "discriminator", folder / "encoder")
+    write_pooling(folder / "encoder")
     return {}
 
 
@@ -86,20 +90,21 @@ def config(make_run: MakeRun) -> str:
 
 def test_each_part_has_a_repository(hub: Hub, electrify: Electrify, config: str):
     """With the files of the run, the cards, and nothing beside; listed before it is uploaded."""
-    parts = "--parts=encoder, generator, tokenizer, dataset"
+    parts = "--parts=discriminator, generator, encoder, tokenizer, dataset"
     earlier = dict.fromkeys([".gitattributes", "documents-00001.parquet"], b"")
     hub.add("datasets", "made/ko-corpus", earlier)
     hub.private["made/ko-corpus"] = True
     ended = electrify("publish", config, "--to=made/ko", parts, "--private")
     assert ended.status == 0
-    names = ("discriminator", "generator", "tokenizer", "corpus")
+    names = ("discriminator", "generator", "encoder", "tokenizer", "corpus")
     assert all(
         f"/made/ko-{name}\n" in ended.text and hub.private[f"made/ko-{name}"] for name in names
     )
     assert ended.text.index("MB to the dataset made/ko-corpus") < ended.text.index("is at http")
     export = electrify.folder / "free/export"
-    for name in names[:2]:
-        here = {path.name: path.read_bytes() for path in (export / name).iterdir()}
+    for name in names[:3]:
+        files = [path for path in (export / name).rglob("*") if path.is_file()]
+        here = {str(path.relative_to(export / name)): path.read_bytes() for path in files}
         here.pop(NOTES, None)
         assert hub.files("models", f"made/ko-{name}") == here | {".gitattributes": b""}
     assert {*hub.files("models", "made/ko-tokenizer")} >= {*TOKENIZER_FILES, "README.md"}
@@ -111,7 +116,7 @@ def test_each_part_has_a_repository(hub: Hub, electrify: Electrify, config: str)
 @pytest.mark.slow
 def test_what_is_published_is_used_from_the_hub(hub: Hub, electrify: Electrify, config: str):
     """The discriminator with the generator that its name leads to, and the documents."""
-    parts = "--parts=encoder,generator,dataset"
+    parts = "--parts=discriminator,generator,dataset"
     assert electrify("publish", config, "--to=made/used", parts).status == 0
     seen = electrify("inspect", "made/used-discriminator", "오늘 공원", "--threshold=0.5", "--json")
     assert '"proposals"' in seen.text
@@ -130,7 +135,7 @@ def test_the_same_command_sends_what_is_missing(hub: Hub, electrify: Electrify, 
             hub.faults["made/twice-generator"] = 503
 
     hub.watch = break_the_next
-    words = ("publish", config, "--to=made/twice", "--parts=encoder,generator")
+    words = ("publish", config, "--to=made/twice", "--parts=discriminator,generator")
     assert re.search(
         r"twice-generator: the hub fails \(503\).*same command", electrify(*words).error
     )
@@ -149,7 +154,7 @@ def test_a_dry_run_uploads_nothing(hub: Hub, electrify: Electrify, config: str):
     ended = electrify("publish", config, "--dry-run")
     assert len(hub.requests) == before
     listed = re.findall(r"^(\w+): \d+ files, [\d.]+ MB to the model mine-", ended.text, re.M)
-    assert listed == ["encoder", "generator", "tokenizer"]
+    assert listed == ["discriminator", "encoder", "generator", "tokenizer"]
 
 
 def test_documents_of_unknown_licence_are_refused(
@@ -167,7 +172,7 @@ def test_documents_of_unknown_licence_are_refused(
 def test_weights_of_unknown_licence_are_refused(electrify: Electrify, make_run: MakeRun):
     path = Path(make_run("unlicensed", {"MIT": 1}))
     path.write_text(path.read_text().partition("[export]")[0])
-    for part in ("encoder", "generator"):
+    for part in ("discriminator", "generator"):
         refused = electrify("publish", str(path), "--to=made/no", f"--parts={part}", "--dry-run")
         assert f"--parts {part}: nobody has said under which licence" in refused.error
     assert electrify("publish", str(path), "--parts=tokenizer", "--dry-run").status == 0
@@ -176,7 +181,7 @@ def test_weights_of_unknown_licence_are_refused(electrify: Electrify, make_run: 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--parts=encoder,corpus"], "--parts corpus: the parts are encoder, generator"),
+        (["--parts=generator,corpus"], "--parts corpus: the parts are discriminator, encoder"),
         (["--to=made/public", "--private"], "public-generator: it is there and public"),
         (["--to=a b/c"], "a b/c-discriminator: Repo id must"),
         (["--to=made/refused"], "refused-discriminator: .*log in: hf auth login"),

@@ -77,7 +77,7 @@ class Detector {
   async propose({ rows }, word) {
     const { window, position } = word.worst;
     const ids = rows[window].ids.with(position, this.settings.mask);
-    const { vocabulary_logits: found } = await this.generator.run(this.#feeds(ids));
+    const { logits: found } = await this.generator.run(this.#feeds(ids));
     const size = found.dims[2];
     const logits = found.data.subarray(position * size, (position + 1) * size);
     const top = logits.reduce((a, b) => Math.max(a, b));
@@ -118,7 +118,8 @@ class Detector {
 
   // One row at a time: int8 scales what stands in a batch together, so rows would change each other.
   async #logits(ids) {
-    return (await this.discriminator.run(this.#feeds(ids), ["replaced_logits"])).replaced_logits.data;
+    const { logits } = await this.discriminator.run(this.#feeds(ids), ["logits"]);
+    return ids.map((_, i) => logits.data[2 * i + 1] - logits.data[2 * i]); // of replaced and of original
   }
 
   #feeds(ids) {

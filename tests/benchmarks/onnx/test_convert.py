@@ -14,7 +14,7 @@ from onnx import numpy_helper
 from benchmarks.encoder import open_model
 from benchmarks.onnx import convert, int8
 from benchmarks.onnx.convert import ConvertedNetworks, write_card
-from benchmarks.onnx.export import REPLACED, VOCABULARY, predict
+from benchmarks.onnx.export import FP32_FILE, INT8_FILE, predict
 from benchmarks.onnx.int8 import Loss, problems, task_benchmark, token_benchmark
 from benchmarks.statistics.uncertainty import Interval
 from benchmarks.tasks.load import load_data
@@ -51,13 +51,13 @@ def converted(arguments: list[str]) -> Path:
 @pytest.fixture
 def group(converted: Path, model_folder: Path, tmp_path: Path) -> ConvertedNetworks:
     """A network and four tasks on it, which are all the same."""
-    found = ConvertedNetworks("discriminator", num_tasks_needed=4)
+    found = ConvertedNetworks("discriminator", num_tasks_needed=4, num_tasks=4)
     for name in ("discriminator", "one", "two", "three", "four"):
-        file = tmp_path / name / "model.onnx"
-        file.parent.mkdir()
-        shutil.copyfile(converted / "discriminator" / "model.onnx", file)
+        file = tmp_path / name / FP32_FILE
+        file.parent.mkdir(parents=True)
+        shutil.copyfile(converted / "discriminator" / FP32_FILE, file)
         found.files[name], found.differences[name] = file, {8: 1e-6}
-    found.benchmarks["one"] = token_benchmark(open_model(str(model_folder)), TEXTS, REPLACED)
+    found.benchmarks["one"] = token_benchmark(open_model(str(model_folder)), TEXTS)
     return found
 
 
@@ -82,9 +82,8 @@ def test_wrong_int8_is_written_only_by_force(
     judged = convert._judge(group, force)
     assert judged.is_written == force
     assert "agrees with fp32 on" in judged.problems[-1]
-    assert [file.with_name("model.int8.onnx").exists() for file in group.files.values()] == [
-        force
-    ] * 5
+    files = [file.parents[1] / INT8_FILE for file in group.files.values()]
+    assert [file.exists() for file in files] == [force] * 5
     write_card(tmp_path / "discriminator", group, "", judged)
     card = (tmp_path / "discriminator" / "README.md").read_text(encoding="utf-8")
     assert ("**Written by force, although** replaced tokens" in card) == force
@@ -126,23 +125,23 @@ def test_label_sets_agree_as_sets_and_numbers_by_their_score(
     assert benchmark.must_agree == (kind == "multi-label")
 
 
-def test_tokens_of_text_are_scored_by_token(model_folder: Path) -> None:
+def test_tokens_of_text_are_scored_by_token(model_folder: Path, generator_folder: Path) -> None:
     source = open_model(str(model_folder))
-    masked = token_benchmark(source, TEXTS, VOCABULARY)
+    masked = token_benchmark(open_model(str(generator_folder)), TEXTS)
     truth = [source.tokenizer(text)["input_ids"] for text in TEXTS]
     size = len(source.tokenizer)
-    perfect = [{"vocabulary_logits": np.eye(size)[ids]} for ids in truth]
+    perfect = [{"logits": np.eye(size)[ids]} for ids in truth]
     outcome = masked.outcome(perfect)
     assert outcome.score == 1
     assert len(outcome.predictions) == sum(
         int((row["input_ids"] == source.tokenizer.mask_token_id).sum()) for row in masked.rows
     )
-    replaced = token_benchmark(source, TEXTS, REPLACED)
+    replaced = token_benchmark(source, TEXTS)
     changed = [row["input_ids"] != ids for row, ids in zip(replaced.rows, truth, strict=True)]
     assert any(of.any() for of in changed)
-    said = [{"replaced_logits": np.where(of, 1.0, -1.0)} for of in changed]
+    said = [{"logits": np.eye(2)[of.astype(int)]} for of in changed]
     assert replaced.outcome(said).score == 1
-    never = [{"replaced_logits": np.full(len(ids), -1.0)} for ids in truth]
+    never = [{"logits": np.eye(2)[np.zeros(len(ids), int)]} for ids in truth]
     assert len(replaced.outcome(never).predictions) == sum(len(ids) - 2 for ids in truth)
 
 
@@ -160,13 +159,19 @@ def test_the_commands_write_a_folder_with_a_card(
     assert judged["is_written"]
     assert judged["problems"][0] == "it is scored on 1 tasks, 4 are needed"
     assert [each["benchmark"] for each in judged["losses"]] == ["replaced tokens", "klue-ynat"]
-    assert {path.name for path in (converted / "tasks" / "klue-ynat").iterdir()} >= {
-        "model.onnx",
-        "model.int8.onnx",
-        "head.json",
+    for place in ("discriminator", "encoder", "tasks/klue-ynat"):
+        for name in (FP32_FILE, INT8_FILE, "config.json", "tokenizer.json"):
+            assert (converted / place / name).is_file()
+    assert (converted / "discriminator" / "README.md").is_file()
+    architectures = {
+        place: json.loads((converted / place / "config.json").read_text())["architectures"]
+        for place in ("discriminator", "encoder")
     }
-    names = {path.name for path in (converted / "discriminator").iterdir()}
-    assert {"model.onnx", "model.int8.onnx", "README.md", "tokenizer.json"} <= names
+    assert architectures == {
+        "discriminator": ["ElectraForTokenClassification"],
+        "encoder": ["ElectraModel"],
+    }
+    assert (converted / "encoder" / "modules.json").is_file()
     assert (converted / "manifest.json").exists()
     assert main(arguments) == 0  # done already
     shutil.copytree(model_folder, tmp_path / "discriminator")
@@ -182,7 +187,7 @@ def test_int8_is_near_fp32(converted: Path) -> None:
         "token_type_ids": np.zeros(5, dtype=np.int64),
     }
     for folder in (converted / "discriminator", converted / "tasks" / "klue-ynat"):
-        files = folder / "model.onnx", folder / "model.int8.onnx"
+        files = folder / FP32_FILE, folder / INT8_FILE
         (fp32,), (in_int8,) = (predict(file, [row]) for file in files)
         for name, expected in fp32.items():
             distance = np.linalg.norm(in_int8[name] - expected)

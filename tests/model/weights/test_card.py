@@ -80,7 +80,7 @@ def test_cards_say_what_was_trained_on_what(tmp_path, objective):
     licensed = {"export": ExportConfig(licence="cc-by-sa-4.0")}
     texts = cards(exported(config.model_copy(update=licensed)))
     folders = {"all-tokens-mlm": {"generator", "language_model"}}
-    assert texts.keys() == {"discriminator"} | folders.get(objective, set())
+    assert texts.keys() == {"discriminator", "encoder"} | folders.get(objective, set())
     summary = read_manifest(tmp_path / "run" / "pretrain")["counts"]
     for kind, text in texts.items():
         assert f"# tiny {kind.replace('_', ' ')}" in text
@@ -92,7 +92,7 @@ def test_cards_say_what_was_trained_on_what(tmp_path, objective):
         assert "| CC BY-SA 4.0 | 10,004 |" in text
         assert ModelCard(text).data.to_dict() == {
             "language": ["ko"],
-            "library_name": "transformers",
+            "library_name": "sentence-transformers" if kind == "encoder" else "transformers",
             "license": "cc-by-sa-4.0",
             "tags": ["electra"],
         }
