@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from electrify.system.bundled import find_bundled
+from electrify.system.outcome import UserError
 from electrify.system.progress import log
 
 if TYPE_CHECKING:
@@ -154,6 +155,9 @@ def inspect(
     """Which words of each text a discriminator (folder or hub name) flags as replaced, and why."""
     from benchmarks.analysis.inspect import as_record, findings
 
+    texts = [texts] if isinstance(texts, str) else texts
+    if odd := next((text for text in texts if not isinstance(text, str)), None):
+        raise UserError(f"inspect: {odd!r:.80} is no text; give texts, or one text")
     path, generator = find_bundled(model), generator and find_bundled(generator)
     results = findings(path, texts, generator, threshold, attributions)
     return [as_record(finding) for finding in results]

@@ -16,7 +16,7 @@ from typer import Argument, Option
 
 from electrify import api
 from electrify.system.bundled import config_names, find_bundled
-from electrify.system.machine import num_ranks, prepare_imports, prepare_threads
+from electrify.system.machine import num_ranks, prepare_imports, prepare_threads, use_utf8
 from electrify.system.outcome import UsageError, nearest, status_of
 from electrify.system.progress import drop_unread, log, setup_logging
 
@@ -108,6 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "--" in words and verb in BEAM_VERBS:
         cut = words.index("--")
         words, beam = words[:cut], words[cut + 1 :]
+    if arguments is None:
+        use_utf8()
     setup_logging()
     prepare_threads()
     prepare_imports()

@@ -5,29 +5,42 @@ tables of tabs without quoting; a row that does not fit stops the run with its l
 user's files the encoding and what separates cells are recognised.
 """
 
+import ast
 import csv
 import importlib
 import io
+import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.metrics.tags import OUTSIDE
-from benchmarks.tasks.rows import Row, folded, list_field, mark_and_type, text_field
+from benchmarks.tasks.rows import (
+    Row,
+    folded,
+    list_field,
+    mark_and_type,
+    text_field,
+)
 from electrify.storage.encodings import decode_file, is_utf8
 from electrify.storage.files import parse_json
-from electrify.storage.tables import guess_delimiter, has_cells, has_header, read_rows
-from electrify.system.outcome import UserError
+from electrify.storage.tables import guess_delimiter, guess_escape, has_cells, has_header, read_rows
+from electrify.system.outcome import UserError, first_line
 from electrify.system.progress import warn
 
 _LINES = (".jsonl", ".ndjson")
 JSON_SUFFIXES = (".json", *_LINES)
-_TAGGED = (".conll", ".bio", ".iob", ".iob2", ".bioes")
+_TAGGED = (".conll", ".conllu", ".bio", ".iob", ".iob2", ".bioes")
+_UNIVERSAL_COLUMNS, _UNIVERSAL_ID = 10, re.compile(r"\d+(-\d+|\.\d+)?")  # of CoNLL-U
 SUFFIXES = (".csv", ".tsv", ".tab", ".txt", *_TAGGED, *JSON_SUFFIXES, ".parquet")
 TOKENS, TAGS = "tokens", "ner_tags"  # of a row: words or characters, and the label of each
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_NUMPY_LIST = re.compile(rf"\[\s*(?:{_QUOTED.pattern})(?:\s+(?:{_QUOTED.pattern}))+\s*\]")
+_LAST_COMMA = re.compile(r",\s*\]\s*\Z")  # behind the last of a list, which people write
 _SEPARATOR = re.compile(r"\A\"?sep=.\"?\n", re.IGNORECASE)  # a line for spreadsheets
 _HEAD_CHARACTERS = 1 << 20
 _NAMES_SHOWN = 20
@@ -145,16 +158,12 @@ def read_own(path: Path) -> tuple[Numbered, list[str]]:
     text, encoding = decode_file(path.read_bytes(), path)
     notes = [] if is_utf8(encoding) else [f"read as {encoding}"]
     if kind in JSON_SUFFIXES:
-        return _json_rows(text, path, are_lines=kind in _LINES), notes
+        return with_lists(_json_rows(text, path, are_lines=kind in _LINES), path), notes
     if tagged := None if kind == ".csv" else _tagged_rows(text, path, kind in _TAGGED):
         rows, columns = tagged
         return rows, [*notes, f"{len(rows):,} sentences, {columns}"]
-    if kind in _TAGGED:
-        raise UserError(
-            f"{path}: not every line is a word and a tag, the same number of columns in each, "
-            "sentences parted by an empty line"
-        )
-    return _table_rows(text, path, "," if kind == ".csv" else "\t"), notes
+    rows = _table_rows(text, path, "," if kind == ".csv" else "\t")
+    return with_lists(rows, path), notes
 
 
 def _json_rows(text: str, path: Path, are_lines: bool = False) -> Numbered:
@@ -164,22 +173,56 @@ def _json_rows(text: str, path: Path, are_lines: bool = False) -> Numbered:
             if not isinstance(row, dict):
                 raise UserError(f"{path} row {number}: {row!r:.80} is not an object")
         return rows
-    if isinstance(rows, dict) and "data" in rows:
+    if isinstance(rows, dict) and any("paragraphs" in a for a in _objects(rows.get("data"))):
         return list(questions_of(rows, path))
-    raise UserError(f"{path} holds one {type(rows).__name__}, not a list of rows")
+    if isinstance(rows, dict) and (found := _table_of(rows, path)):
+        return list(enumerate(found, start=1))
+    raise UserError(
+        f"{path} holds one {type(rows).__name__}, not a list of rows; write a list of objects, or "
+        "an object a line"
+    )
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    """The entries of a list of objects; none of anything else."""
+    are_objects = isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
+    return value if are_objects else []
+
+
+def _table_of(value: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
+    """The rows of one object: a list of them in `data`, or a table as pandas writes it ("split",
+    "index" and "columns"); none of another object."""
+    data, names = value.get("data"), value.get("columns")
+    if isinstance(data, list) and isinstance(names, list):
+        return [dict(zip(names, cells, strict=False)) for cells in data]
+    if rows := _objects(data):
+        if any({"context", "qas"} <= {*row} for row in rows):
+            raise UserError(
+                f"{path} is not of SQuAD's form: no paragraphs (KorQuAD 2.0 has context and qas in "
+                "data); write paragraphs = [{context, qas: [{id, question, answers: [{text, "
+                "answer_start}]}]}] in each article"
+            )
+        return rows
+    if not value or not all(isinstance(inner, dict) for inner in value.values()):
+        return []
+    keys = [set(inner) for inner in value.values()]
+    if all(key.isdigit() for key in set().union(*keys)):  # by column, then by row
+        first = next(iter(value.values()))
+        return [{name: cells.get(key) for name, cells in value.items()} for key in first]
+    return list(value.values()) if all(key.isdigit() for key in value) else []
 
 
 def json_values(text: str, path: Path, are_lines: bool = False) -> Any:
     """The numbered values of a list or of lines (often named .json, too); else the one value."""
     first, _, more = text.strip().partition("\n")
-    is_object = first.startswith("{") and first.rstrip().endswith("}")
+    is_object = first.startswith("{") and first.rstrip(" ,\t\r").endswith("}")
     if (are_lines and not first.startswith("[")) or (more and is_object):
         return [
-            (number, parse_json(line, f"{path} line {number}", names_are_checked=True))
+            (number, parse_json(inner, f"{path} line {number}", names_are_checked=True))
             for number, line in enumerate(text.split("\n"), start=1)
-            if line.strip()
+            if (inner := line.strip().removesuffix(","))
         ]
-    value = parse_json(text, path, names_are_checked=True)
+    value = parse_json(_LAST_COMMA.sub("]", text), path, names_are_checked=True)
     return list(enumerate(value, start=1)) if isinstance(value, list) else value
 
 
@@ -196,11 +239,27 @@ def _parquet_rows(path: Path) -> Numbered:
     table = parquet_table(path)
     _check_names(table.schema.names, path)
     rows = table.to_pylist()
-    if b"huggingface" in (table.schema.metadata or {}):
-        datasets: Any = importlib.import_module("datasets")
+    if b"huggingface" not in (table.schema.metadata or {}):
+        return list(enumerate(rows, start=1))
+    datasets: Any = importlib.import_module("datasets")
+    try:
         features = datasets.Features.from_arrow_schema(table.schema)
-        rows = [named_value(features, row, {}) for row in rows]
-    return list(enumerate(rows, start=1))
+    except (ValueError, TypeError, KeyError) as error:  # written by another version, or damaged
+        warn(
+            f"{path}: the `datasets` here cannot read what the file says of its columns "
+            f"({first_line(error)}): class labels are read as their numbers"
+        )
+        return list(enumerate(rows, start=1))
+    named: Numbered = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            named.append((number, named_value(features, row, {})))
+        except ValueError as error:
+            raise UserError(
+                f"{path} row {number}: {error}: the file names fewer labels than it has; write the "
+                "labels as text"
+            ) from None
+    return named
 
 
 def named_value(feature: Any, value: Any, labels: Mapping[str, str]) -> Any:
@@ -227,8 +286,10 @@ def _table_rows(text: str, path: Path, default: str) -> Numbered:
     csv.field_size_limit(2**31 - 1)  # a cell may be a whole document
     text = _SEPARATOR.sub("", text)
     delimiter = guess_delimiter(text[:_HEAD_CHARACTERS], default=default)
+    escape = guess_escape(text[:_HEAD_CHARACTERS], delimiter)
+    read = read_rows(io.StringIO(text, newline=""), delimiter, escape=escape)
     cells: list[tuple[int, list[str]]] = []
-    for number, (_, row) in enumerate(read_rows(io.StringIO(text, newline=""), delimiter)):
+    for number, (_, row) in enumerate(read):
         if isinstance(row, csv.Error):
             raise UserError(f"{path} is no table: {row}; is a quotation mark not closed?")
         if has_cells(row):
@@ -264,6 +325,73 @@ def _table_rows(text: str, path: Path, default: str) -> Numbered:
     return rows
 
 
+def with_lists(rows: Numbered, path: Path) -> Numbered:
+    """The rows with columns of lists that were written as text as lists.
+
+    Those are lists of JSON, Python or NumPy, and tags between blanks, "B-PER O"; then the words of
+    the text beside them are a list, too. `ValueError` for a row with another number of words.
+    """
+    lists: dict[str, list[Any]] = {}
+    for name in dict.fromkeys(name for _, row in rows for name in row):
+        values = [row.get(name) for _, row in rows]
+        parsed = [value if value in ("", None) else _list_in(value) for value in values]
+        if None not in parsed and any(isinstance(value, list) for value in parsed):
+            lists[name] = parsed
+        elif _are_tags(values):
+            tags = [str(value).split() for value in values]
+            lists |= {name: tags, **_words_beside(name, tags, rows, path)}
+    return [
+        (number, {**row, **{name: values[n] for name, values in lists.items() if name in row}})
+        for n, (number, row) in enumerate(rows)
+    ]
+
+
+def _list_in(value: Any) -> list[Any] | None:
+    """The list that a text is: of JSON, as Python prints it, or as NumPy does, without commas."""
+    if not (isinstance(value, str) and value.strip().startswith("[") and value.endswith("]")):
+        return None
+    if _NUMPY_LIST.fullmatch(value):
+        return [one[1:-1] for one in _QUOTED.findall(value)]
+    for read in (json.loads, ast.literal_eval):
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            parsed = read(value)
+            return parsed if isinstance(parsed, list) else None
+    return None
+
+
+def _are_tags(values: Sequence[Any]) -> bool:
+    texts = [value for value in values if isinstance(value, str)]
+    if len(texts) < len(values) or not any(" " in text.strip() for text in texts):
+        return False
+    tags = {tag for text in texts for tag in text.split()}
+    return all(map(mark_and_type, tags)) and not all(map(is_outside, tags))
+
+
+def _words_beside(
+    name: str, tags: Sequence[Sequence[str]], rows: Numbered, path: Path
+) -> dict[str, list[list[str]]]:
+    """The words of the column with most rows of as many words as tags; none where one has lists."""
+    words: dict[str, list[list[str]]] = {}
+    for other in dict.fromkeys(other for _, row in rows for other in row if other != name):
+        values = [row.get(other) for _, row in rows]
+        if any(isinstance(value, list) for value in values):
+            return {}
+        words[other] = [str(value).split() for value in values]
+
+    def odd(other: str) -> list[int]:
+        pairs = zip(words[other], tags, strict=True)
+        return [n for n, (one, its) in enumerate(pairs) if len(one) != len(its)]
+
+    best = min(words, key=lambda other: len(odd(other)), default="")
+    if best and (numbers := odd(best)):
+        n = numbers[0]
+        raise UserError(
+            f"{path} row {rows[n][0]}: {len(tags[n])} tags in column {name!r}, "
+            f"{len(words[best][n])} words in {best!r}; write lists of equal length (JSON)"
+        )
+    return {best: words[best]} if best else {}
+
+
 def _check_names(names: Sequence[str], path: Path) -> None:
     for name, count in Counter(names).items():
         if count > 1:
@@ -272,57 +400,98 @@ def _check_names(names: Sequence[str], path: Path) -> None:
 
 def _tagged_rows(text: str, path: Path, is_conll: bool) -> tuple[Numbered, str] | None:
     """A row a sentence of CoNLL, numbered by its first line, and which columns were read; None for
-    a text of another form. A file that is none by its name has several sentences at least."""
+    a text of another form. A file that is none by its name has several sentences at least.
+
+    A row has every column by its number, `column 1`, beside the words and tags that were guessed.
+    """
     table = tagged_sentences(text)
-    if is_conll:
-        table = table or tagged_sentences(text, any_tag=True)
-    if table is None or not (is_conll or len(table[0]) > 1):
+    if isinstance(table, int) and is_conll:
+        table = tagged_sentences(text, any_tag=True)
+    if isinstance(table, int) and is_conll:
+        raise UserError(
+            f"{path} line {table}: not every line is a word and a tag, the same number of columns "
+            "in each, sentences parted by an empty line; this one is another"
+        )
+    if isinstance(table, int) or not (is_conll or len(table.sentences) > 1):
         return None
-    sentences, columns = table
-    for number, word, _ in chain.from_iterable(sentences):
-        if not word.strip():
+    lines = [*chain.from_iterable(table.sentences)]
+    width = len(lines[0][1])
+    if table.tag is None:
+        what = f"which of {width} columns are words and tags is not known"
+    else:
+        if not is_conll and all(is_outside(cells[table.tag]) for _, cells in lines):
+            return None
+        if number := next((n for n, cells in lines if not cells[table.word].strip()), 0):
             raise UserError(
                 f"{path} line {number}: a tag without a word; where every character has a tag, "
                 "write JSON lines with the text and its spans (kind = entities)"
             )
-    if all(mark_and_type(tag) == (OUTSIDE, "") for *_, tag in chain.from_iterable(sentences)):
-        return None
-    rows = []
-    for sentence in sentences:
-        numbers, words, tags = zip(*sentence, strict=True)
-        rows.append((numbers[0], {TOKENS: list(words), TAGS: list(tags)}))
-    return rows, columns
+        what = f"words of column {table.word + 1} and tags of column {table.tag + 1} of {width}"
+    rows: Numbered = []
+    for sentence in table.sentences:
+        columns = [list(cells) for cells in zip(*(cells for _, cells in sentence), strict=True)]
+        named = {f"column {n}": cells for n, cells in enumerate(columns, start=1)}
+        if table.tag is not None:
+            named = {TOKENS: columns[table.word], TAGS: columns[table.tag], **named}
+        rows.append((sentence[0][0], named))
+    return rows, f"{what} (others: word_column = 2, tag_column = 4)"
 
 
-def tagged_sentences(
-    text: str, any_tag: bool = False
-) -> tuple[list[list[tuple[int, str, str]]], str] | None:
-    """Line number, word and tag of each word by sentence, and which columns these are; None for a
-    text of another form.
+class TaggedSentences(NamedTuple):
+    """Sentences of lines, each with its number from 1 and its cells, all of one width; the columns
+    of words and of tags from 0, where they are known."""
 
-    Lines of columns between tabs or blanks, the last one a tag of IOB or its kin, or any (of parts
-    of speech), sentences parted by an empty line.
-    The word stands first; or behind its number, and then the tag right behind it. A header, lines
-    of "-DOCSTART-" and comments are left out.
+    sentences: list[list[tuple[int, list[str]]]]
+    word: int
+    tag: int | None
+
+
+def tagged_sentences(text: str, any_tag: bool = False) -> TaggedSentences | int:
+    """The sentences of CoNLL, parted by an empty line; of a text of another form the number of the
+    first line that is none.
+
+    Columns stand between tabs, or blanks where few lines have a tab. Ten columns behind a number
+    are CoNLL-U (universaldependencies.org/format.html): FORM and UPOS, without ranges and empty
+    nodes. Else the last column of IOB tags or their kin is that of the tags, or with `any_tag` the
+    only one beside the words, which stand first, or behind their number. A header, lines of
+    "-DOCSTART-" and comments are left out.
     """
-    separator = "\t" if "\t" in text else None
+    lines = [line.rstrip(" \t\r") for line in text.split("\n")]
+    num_tabs, num_filled = sum("\t" in line for line in lines), sum(map(bool, lines))
+    separator = re.compile("\t" if 2 * num_tabs > num_filled else "[ \t]+")
     blocks: list[list[tuple[int, list[str]]]] = [[]]
-    for number, line in enumerate(text.split("\n"), start=1):
-        cells = line.rstrip().split(separator)
+    for number, line in enumerate(lines, start=1):
+        cells = separator.split(line)
+        is_universal = len(cells) == _UNIVERSAL_COLUMNS and _UNIVERSAL_ID.fullmatch(cells[0])
         if not line.strip() or cells[0] == "-DOCSTART-":
             blocks.append([])
-        elif len(cells) > 1 and (any_tag or mark_and_type(cells[-1])):
+        elif is_universal or (len(cells) > 1 and (any_tag or mark_and_type(cells[-1]))):
             blocks[-1].append((number, cells))
         elif number > 1 and not line.startswith("#"):
-            return None
+            return number
     blocks = [block for block in blocks if block]
-    widths = {len(cells) for block in blocks for _, cells in block}
+    rows = [*chain.from_iterable(blocks)]
+    widths = Counter(len(cells) for _, cells in rows)
     if len(widths) != 1:
-        return None
+        usual = max(widths, key=widths.__getitem__, default=0)
+        return next((number for number, cells in rows if len(cells) != usual), 1)
     (width,) = widths
+    if width == _UNIVERSAL_COLUMNS and all(_UNIVERSAL_ID.fullmatch(cells[0]) for _, cells in rows):
+        words = [[row for row in block if row[1][0].isdigit()] for block in blocks]
+        return TaggedSentences([*filter(None, words)], word=1, tag=3)
     is_numbered = width > 2 and all(
         cells[0] == str(n) for block in blocks for n, (_, cells) in enumerate(block, start=1)
     )
-    word, tag = (1, 2) if is_numbered else (0, width - 1)
-    sentences = [[(number, c[word], c[tag]) for number, c in block] for block in blocks]
-    return sentences, f"words of column {word + 1} and tags of column {tag + 1} of {width}"
+    word = int(is_numbered)
+    columns = range(width - 1, word, -1)
+    entities = (
+        column
+        for column in columns
+        if all(mark_and_type(cells[column]) for _, cells in rows)
+        and not all(is_outside(cells[column]) for _, cells in rows)
+    )
+    return TaggedSentences(blocks, word, next(entities, columns[0] if len(columns) == 1 else None))
+
+
+def is_outside(tag: str) -> bool:
+    return mark_and_type(tag) == (OUTSIDE, "")

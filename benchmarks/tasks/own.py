@@ -8,11 +8,12 @@ A data set of the hub is read as files too: its splits in the cache.
 import importlib
 import math
 import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
@@ -56,6 +57,7 @@ _TABLES = read_toml(Path(__file__).with_suffix(".toml"))
 _COLUMNS = _TABLES["columns"]
 _MAX_NAMES = 8  # in a message
 _MAX_CLASSES = 20  # more different numbers than this are amounts
+_FEW_ROWS = 10  # of which a column may have as many values as there are rows
 _TRAIN_FRACTION = 0.8  # of the texts, where there is a training file alone
 
 # what is settled of a task, as a result states it
@@ -122,6 +124,7 @@ def own_task(options: OwnTask) -> Task:
     """
     paths = files_of(options)
     splits = {split: _read(options, path) for split, path in paths.items()}
+    _check_names(paths, splits)
     rows = [row for placed in splits.values() for _, row in placed]
     columns = list(dict.fromkeys(str(column) for row in rows for column in row))
     choices = _choice_columns(options, columns, rows)
@@ -149,6 +152,11 @@ def own_task(options: OwnTask) -> Task:
     if not placed:
         raise UserError(f"{options.train}: no row has a text in {' and '.join(texts)}")
     values = _values(label, placed)
+    if options.gold is None and _are_row_numbers(_values(label, splits["train"])):
+        raise UserError(
+            f"{options.train}: column {label!r} holds the numbers of the rows, which is no label; "
+            'name the column: label = "COLUMN"'
+        )
     if kind != "reading" and (
         empty := [location for location, value in values if is_missing(value)]
     ):
@@ -222,7 +230,7 @@ def describe(
     override = {split: bundled_name(file) for split, (file,) in task.files.items()}
     override |= {"kind": kind} if kind == "word-labels" else {}
     override |= {"text": "COLUMN", "label": "COLUMN"}
-    return f"{text}\nfor other columns: --set 'evaluate.own_tasks=[{toml_value(override)}]'"
+    return f"{text}\nfor other columns: --set {_quoted(override)}"
 
 
 def _read(options: OwnTask, path: Path) -> Placed:
@@ -234,6 +242,20 @@ def _read(options: OwnTask, path: Path) -> Placed:
     for note in notes:
         log(f"{path}: {note}")
     return [(f"{path} row {number}", row) for number, row in rows]
+
+
+def _check_names(paths: Mapping[str, Path], splits: Mapping[str, Placed]) -> None:
+    """`ValueError` for a column that another file has in other letters, `Text` beside `text`."""
+    names = {
+        split: {str(name) for _, row in rows for name in row} for split, rows in splits.items()
+    }
+    for (file, own), (other, others) in combinations(names.items(), 2):
+        for name in sorted(own - others):
+            if alike := next((n for n in others - own if n.lower() == name.lower()), None):
+                raise UserError(
+                    f"{paths[other]} has the column {alike!r}, {paths[file].name} {name!r}: give "
+                    "them one name"
+                )
 
 
 def _values(column: str, rows: Placed) -> Values:
@@ -259,14 +281,14 @@ def _join_locations(locations: Sequence[str]) -> str:
 
 def _label_column(options: OwnTask, columns: Sequence[str], rows: Sequence[Row]) -> str:
     """The column of the gold values; `ValueError` for a column that is not there, too."""
-    for given in (*options.texts, options.label):
+    for given in (*options.texts, options.gold):
         if given is not None and given not in columns and nested(rows[0], given) is None:
             raise UserError(
                 f"{options.train}: no column {given!r}{nearest(given, columns)} (there are: "
                 f"{', '.join(columns)})"
             )
-    if options.label:
-        return options.label
+    if options.gold:
+        return options.gold
     free = [column for column in columns if column not in options.texts]
     if not (candidates := _known(_COLUMNS["labels"], free)):
         texts = _text_columns(options, columns, None, None, rows)
@@ -341,8 +363,13 @@ def _which(options: OwnTask, what: str, columns: Sequence[str]) -> UserError:
     override[what] = ["COLUMN"] if what == "choices" else "COLUMN"
     return UserError(
         f"{options.train}: which column is the {what}? There are {', '.join(columns)}. Name it: "
-        f"--set 'evaluate.own_tasks=[{toml_value(override)}]'"
+        f"--set {_quoted(override)}"
     )
+
+
+def _quoted(override: Mapping[str, Any]) -> str:
+    """The option of a task, for a shell."""
+    return shlex.quote(f"evaluate.own_tasks=[{toml_value(override)}]")
 
 
 # Gold values.
@@ -372,6 +399,12 @@ def _kind(label: str, values: Values, has_words: bool) -> OwnKind:
         )
     are_ids = len(numbers) <= _MAX_CLASSES and all(number.is_integer() for number in numbers)
     return "classification" if odd or are_ids else "regression"
+
+
+def _are_row_numbers(values: Values) -> bool:
+    numbers = [number_of(value) for _, value in values]
+    counted = [[*range(start, start + len(numbers))] for start in (0, 1)]
+    return len(numbers) >= _FEW_ROWS and numbers in counted
 
 
 def _no_numbers(values: Values) -> Values:
@@ -426,7 +459,8 @@ def _labels(task: Task, kind: OwnKind, rows: Placed) -> tuple[str, ...]:
     if len(names) < 2 and (not names or len(values) >= len(rows)):  # a set may be without the label
         only = f"is {min(names)!r} in every row" if names else "has no label in any row"
         raise UserError(f"{task.name}: column {column!r} {only}: nothing to learn")
-    if len(names) > max(_MAX_CLASSES, len(values) / 2):
+    num_alone = sum(number == 1 for number in Counter(name for _, name in values).values())
+    if len(values) >= _FEW_ROWS and max(len(names) - _MAX_CLASSES, num_alone) > len(values) / 2:
         raise UserError(
             f"{task.name}: column {column!r} has {len(names):,} different values in "
             f'{len(values):,} rows: it is no label; name the column (label = "..."), or say '

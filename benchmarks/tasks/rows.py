@@ -23,7 +23,12 @@ _NOT_GIVEN = ("", "nan", "<na>", "nat", "#n/a")  # as pandas and spreadsheets wr
 _BEGINNING, _ENDING = "BSUW", "ESULW"  # of entities, in IOB, BIOES, BILOU, BMES and BMEWO
 _OUTSIDE = (OUTSIDE, "-", "_")
 _PREFIXED, _SUFFIXED = re.compile(r"([BIMESLUW])[-_](.+)"), re.compile(r"(.+)[-_]([BIMESLUW])")
-_SPAN_FIELDS = (("start", "begin"), ("end",), ("label", "type"))
+# as brat, doccano, Label Studio and Prodigy call them
+_SPAN_FIELDS = (
+    ("start", "begin", "start_offset"),
+    ("end", "end_offset"),
+    ("label", "type", "entity", "labels"),
+)
 _SPAN_TEXTS = ("text", "word", "form")
 
 Row = Mapping[str, Any]
@@ -169,6 +174,13 @@ def entity_spans(row: Row, name: str, text: str, location: str) -> list[tuple[in
     for span in list_field(row, name, location):
         said = span if isinstance(span, dict) else {}
         parts = [_first_of(said, names) for names in _SPAN_FIELDS] if said else span
+        if (
+            isinstance(parts, list)
+            and parts
+            and isinstance(parts[-1], list)
+            and len(parts[-1]) == 1
+        ):
+            parts = [*parts[:-1], parts[-1][0]]
         match parts:
             case [int(start), int(end), str(kind)] if 0 <= start < end and folded(kind):
                 form = _first_of(said, _SPAN_TEXTS)

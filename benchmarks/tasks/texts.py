@@ -187,9 +187,9 @@ def file_texts(path: Path) -> Iterator[str]:
     if ending in JSON_SUFFIXES:
         rows = json_values(text, path)
         yield from _values([value for _, value in rows] if isinstance(rows, list) else rows)
-    elif ending != ".csv" and (tagged := tagged_sentences(text)):
-        for sentence in tagged[0]:
-            yield from _joined([word for _, word, _ in sentence])
+    elif ending != ".csv" and not isinstance(tagged := tagged_sentences(text), int):
+        for sentence in tagged.sentences:
+            yield from _joined([cells[tagged.word] for _, cells in sentence])
     elif ending in (".csv", ".tsv"):
         for cells in read_table(path):
             yield from cells

@@ -141,6 +141,10 @@ class OwnTask(Section):
     """Columns of the choices, or one column of lists."""
     label: _Text | None = None
     """Column of the label, number or tags."""
+    word_column: Count | None = None
+    """Column of the words in a file of CoNLL, counted from 1."""
+    tag_column: Count | None = None
+    """Column of their tags there, counted from 1."""
     bounds: tuple[float, float] | None = None
     """Lowest and highest value of regression, to which predictions are cut. Left out: those of the
     rows, and nothing is cut."""
@@ -151,8 +155,14 @@ class OwnTask(Section):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """`text` as columns; none where it is left out."""
-        return (self.text,) if isinstance(self.text, str) else self.text or ()
+        """`text` or `word_column` as columns; none where they are left out."""
+        text = f"column {self.word_column}" if self.word_column else self.text
+        return (text,) if isinstance(text, str) else text or ()
+
+    @property
+    def gold(self) -> str | None:
+        """`label` or `tag_column` as a column."""
+        return f"column {self.tag_column}" if self.tag_column else self.label
 
     @property
     def task_name(self) -> str:
@@ -171,6 +181,8 @@ class OwnTask(Section):
             raise UserError(
                 f"bounds = {list(self.bounds)}: give the lower one first, and kind = 'regression'"
             )
+        if (self.word_column and self.text) or (self.tag_column and self.label):
+            raise UserError(f"{self.train}: text or word_column, label or tag_column: give one")
         if self.choices and self.kind not in (None, "choices"):
             raise UserError(
                 f"choices = {list(self.choices)}: kind {self.kind!r} has none; remove it"

@@ -17,6 +17,7 @@ from electrify.config.fields import section_of
 from electrify.config.pretrain import SIZE_PRESETS, STARTS_AS_MLM, Size
 from electrify.config.removed import removed_key, removed_value
 from electrify.config.run import EvaluationRun, RunConfig
+from electrify.storage.encodings import guess_encoding, is_utf8
 from electrify.system.bundled import find_bundled, with_bundled
 from electrify.system.outcome import UsageError, UserError, nearest
 
@@ -69,13 +70,19 @@ def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        data = path.read_bytes()
+        encoding = guess_encoding(data)
+        if not is_utf8(encoding):
+            raise UserError(f"{path} is text in {encoding}, and TOML is UTF-8: save it as UTF-8")
+        return tomllib.loads(data.decode("utf-8-sig"))
     except FileNotFoundError:
         raise UserError(f"no config at {path}; see `electrify ls` for those at hand") from None
     except IsADirectoryError:
         raise UserError(
             f"{path} is a folder: give the TOML file of the run; `electrify ls` lists those at hand"
         ) from None
+    except UserError:
+        raise
     except (ValueError, RecursionError) as error:  # other bytes, too many digits, too deep
         raise UserError(f"{path} is not valid TOML: {error}") from None
 

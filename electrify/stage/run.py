@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from electrify.stage.folder import (
     PLAN,
     Stage,
     canonical,
+    changed_files,
     check_files,
     finish_partial,
     open_partial,
@@ -27,6 +29,7 @@ from electrify.stage.remote import claim, is_sent, push, take_over, withdraw
 from electrify.system.outcome import NO_ROOM, UserError
 from electrify.system.progress import Stopped, log
 
+_CHECKED_BYTES = 2_000_000_000  # of a folder that is read before it is called done: a second or two
 # of errors of writing Arrow does not say of what file, numpy only how much
 _SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
 # safetensors and tokenizers, written in Rust, raise errors of their own that tell it in words
@@ -44,13 +47,13 @@ def run_stage(
     made goes there.
     """
     recover(stage.folder)
-    if _is_done(stage, overwrite) and is_sent(stage.folder):
+    if _reason(stage, overwrite) is None and is_sent(stage.folder):
         return False
     with stage_lock(stage.folder):
         take_over(stage.folder)
-        is_done = _is_done(stage, overwrite)  # another has made it, or an upload was cut off
-        if not is_done:
-            log(f"{stage.name}: {outdated(stage)}")
+        reason = _reason(stage, overwrite)  # another has made it, or an upload was cut off
+        if reason is not None:
+            log(f"{stage.name}: {reason}")
             for verb, folder in stage.reads.items():
                 check_files(folder, verb)
             if stage.keyed and not overwrite:
@@ -65,7 +68,7 @@ def run_stage(
             put_in_place(stage)
             log(f"{stage.name}: finished {stage.folder}")
         push(stage.folder)
-    return not is_done
+    return reason is not None
 
 
 def _reopen(stage: Stage) -> None:
@@ -96,14 +99,30 @@ def _named_errors(folder: Path) -> Iterator[None]:
         raise
 
 
-def _is_done(stage: Stage, overwrite: bool) -> bool:
+def _reason(stage: Stage, overwrite: bool) -> str | None:
+    """Why the stage has to run; None if it is done, with all its files as they were written.
+
+    `UserError` where a finished folder is of another plan or damaged, unless `overwrite`. Records
+    that a keyed stage lacks are made again.
+    """
     reason = outdated(stage)
-    if reason is None:
-        again = "; remove it to make it again" if overwrite else ""
-        log(f"{stage.name}: done already, {stage.folder} (same config and inputs){again}")
-    elif stage.folder.exists() and not (overwrite or stage.keyed):
-        raise UserError(
-            f"{stage.folder} was made from another config or other inputs: {reason}. Give the "
-            "run another output_dir, or add --overwrite to make the stage again"
+    if reason is not None:
+        if stage.folder.exists() and not (overwrite or stage.keyed):
+            raise UserError(
+                f"{stage.folder} was made from another config or other inputs: {reason}. Give the "
+                "run another output_dir, or add --overwrite to make the stage again"
+            )
+        return reason
+    if changed := changed_files(stage.folder, _CHECKED_BYTES):
+        reason = f"{stage.folder / changed[0]} has changed since it was made"
+        are_records = stage.keyed and all(
+            any(fnmatch(name, pattern) for pattern in stage.volatile) for name in changed
         )
-    return reason is None
+        if not (overwrite or are_records):
+            raise UserError(
+                f"{reason}: put the old file back, or add --overwrite to make the stage again"
+            )
+        return reason
+    again = "; remove it to make it again" if overwrite else ""
+    log(f"{stage.name}: done already, {stage.folder} (same config and inputs){again}")
+    return None

@@ -48,7 +48,11 @@ class _Lines:
 
 
 def read_rows(
-    lines: Iterable[str], delimiter: str, quoted: bool | None = None, num_columns: int = 0
+    lines: Iterable[str],
+    delimiter: str,
+    quoted: bool | None = None,
+    num_columns: int = 0,
+    escape: str | None = None,
 ) -> Iterator[tuple[int, list[str] | csv.Error]]:
     """The number of its first line and the cells of each row, of lines with their newlines.
 
@@ -56,11 +60,18 @@ def read_rows(
     in a row where they are not those of a table: none closes, or each line is a row without them
     and they take cells from the row or hold a tab.
     `num_columns` is by default that of the first row. `csv.field_size_limit` bounds a cell.
+    `escape` stands before a mark within a cell, see `guess_escape`.
     """
+    if escape:
+        null = re.compile(
+            rf"(?:(?<={re.escape(delimiter)})|^)\\N(?=[{re.escape(delimiter)}\r\n]|$)"
+        )
+        lines = (null.sub("", line) for line in lines)
     source_lines = _Lines(lines, keeps=quoted is None)
     reader = csv.reader(
         source_lines,
         delimiter=delimiter,
+        escapechar=escape,
         quoting=csv.QUOTE_NONE if quoted is False else csv.QUOTE_MINIMAL,
         strict=quoted is None,
     )
@@ -87,6 +98,29 @@ def read_rows(
         yield number, cells
         if isinstance(cells, list) and has_cells(cells):
             num_columns = num_columns or len(cells)
+
+
+def guess_escape(head: str, delimiter: str, num_columns: int = 0) -> str | None:
+    r"""A backslash where marks within cells are written as \", by which more rows of a head have as
+    many cells as the first row; MySQL, ClickHouse and PHP write so. `head` may end within a row."""
+    if '\\"' not in head:
+        return None
+    lines = [f"{line}\n" for line in head.split("\n")]
+
+    def num_odd(escape: str | None) -> int:
+        rows = csv.reader(lines, delimiter=delimiter, escapechar=escape, strict=True)
+        widths = list[int]()
+        while True:
+            try:
+                widths.append(len(next(rows)))
+            except csv.Error:
+                widths.append(-1)
+            except StopIteration:
+                break
+        width = num_columns or next(iter(widths), 0)
+        return sum(found not in (0, width) for found in widths[:-1])
+
+    return "\\" if num_odd("\\") < num_odd(None) else None
 
 
 def guess_delimiter(
@@ -120,7 +154,8 @@ def guess_delimiter(
 
 
 def _head_rows(lines: Sequence[str], delimiter: str, num_columns: int = 0) -> list[list[str]]:
-    rows = (row for _, row in read_rows(lines, delimiter, num_columns=num_columns))
+    escape = guess_escape("".join(lines), delimiter, num_columns)
+    rows = (row for _, row in read_rows(lines, delimiter, None, num_columns, escape))
     return [row for row in islice(rows, HEAD_ROWS) if isinstance(row, list) and has_cells(row)]
 
 
@@ -173,5 +208,6 @@ def read_table(path: Path) -> list[list[str]]:
     )
     csv.field_size_limit(2**31 - 1)  # a cell may be a whole document
     lines = (f"{line}\n" for line in text.split("\n"))
-    rows = (row for _, row in read_rows(lines, delimiter))
+    escape = guess_escape(text[: 1 << 20], delimiter)
+    rows = (row for _, row in read_rows(lines, delimiter, escape=escape))
     return [row for row in rows if isinstance(row, list) and has_cells(row)]

@@ -4,7 +4,9 @@ A CPU without units for bf16 emulates it: a product then takes many times as lon
 Memory is in MB of 10^6 bytes.
 """
 
+import codecs
 import ctypes
+import io
 import os
 import platform
 import re
@@ -21,6 +23,21 @@ Precision = Literal["fp32", "bf16", "fp16"]
 _CPUINFO = Path("/proc/cpuinfo")
 _BF16_FLAGS = ("amx_bf16", "avx512_bf16", "bf16")  # x86, x86, arm
 _LOADED = 1.5  # load average a core from which other programs slow ours, whose own share is about 1
+
+
+def use_utf8() -> None:
+    """Let names of files be UTF-8 in every locale, and what a terminal cannot show be escapes.
+
+    Python takes the encoding of names from the locale when it starts: where that is another one,
+    the command begins again in UTF-8 mode (PEP 540). The terminal keeps its encoding.
+    """
+    if codecs.lookup(sys.getfilesystemencoding()).name != "utf-8":
+        encoding = f"{sys.stdout.encoding}:backslashreplace"
+        os.environ |= {"PYTHONUTF8": "1", "PYTHONIOENCODING": encoding}
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def prepare_threads() -> None:

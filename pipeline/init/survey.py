@@ -22,11 +22,16 @@ from electrify.storage.encodings import (
     marked_encoding,
     reads_lines_alone,
 )
-from electrify.storage.tables import guess_delimiter, has_cells, has_header, read_rows
+from electrify.storage.tables import guess_delimiter, guess_escape, has_cells, has_header, read_rows
 from electrify.system.outcome import UserError
 from pipeline.init.parts import Part, split
 from pipeline.rules.language import main_language
-from pipeline.sources.files import expand_sources, fault_of_name, files_below
+from pipeline.sources.files import (
+    LINK_TO_NOTHING,
+    expand_sources,
+    fault_of_name,
+    files_below,
+)
 from pipeline.sources.input_file import Fault, InputFile, Raw, packing, text_ending
 from pipeline.sources.json_file import filter_of_texts_by_id, head_values, text_path
 from pipeline.sources.lines import head_of, read_text_chunks
@@ -152,6 +157,8 @@ def _files_of(root: Path) -> tuple[dict[Path, int], list[str]]:
         try:
             if fault := fault_of_name(str(path)):
                 unread.append(fault)
+            elif path.is_symlink() and not path.exists():
+                unread.append(f"{path}: {LINK_TO_NOTHING}")
             elif not path.is_file() or not (num_bytes := path.stat().st_size):
                 continue
             elif is_archive(str(path)):
@@ -392,7 +399,8 @@ def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, .
             values, is_one = head_values(head)
             rows = [value for value in values if isinstance(value, dict)]
             if not rows or (is_one and filter_of_texts_by_id(rows[0])):
-                raise UserError(describe(raw_head, kind, encoding) or "no JSON objects in it")
+                looks = describe(raw_head, kind, encoding, path=file.path)
+                raise UserError(looks or "no JSON objects in it")
             options["text_field"] = text_path(rows, is_one)
         elif cells := _cells(text, kind):
             if (is_header := has_header(cells)) is None:
@@ -421,7 +429,8 @@ def _kind_of_text(kind: Kind, text: str) -> Kind:
 def _cells(text: str, kind: Kind) -> list[list[str]]:
     """The rows at the head of a table, without blank ones; the last may be cut."""
     delimiter = guess_delimiter(text, default="," if kind == "csv" else "\t")
-    rows = read_rows((f"{line}\n" for line in text.split("\n")), delimiter)
+    escape = guess_escape(text, delimiter)
+    rows = read_rows((f"{line}\n" for line in text.split("\n")), delimiter, escape=escape)
     whole = (row for _, row in rows if isinstance(row, list) and has_cells(row))
     return list(itertools.islice(whole, _FIELD_ROWS))
 

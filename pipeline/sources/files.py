@@ -21,6 +21,7 @@ from electrify.config.clean import CleanConfig, Source
 from electrify.stage.folder import digest_of, fingerprint
 from electrify.storage.encodings import is_utf8, marked_encoding
 from electrify.system.outcome import UserError
+from electrify.system.progress import warn
 from pipeline.sources.hub import hub_files
 from pipeline.sources.input_file import (
     FILE_BITS,
@@ -55,6 +56,9 @@ BATCH_CHARACTERS = 16_000_000
 MAX_FILE_BATCHES = 8192
 _MAX_SOURCES = 512
 _AT_ONCE = 16  # files that are hashed, or of which a storage is asked
+LINK_TO_NOTHING = (
+    "a link to nothing: fetch what it stands for (git annex get, git lfs pull), or remove it"
+)
 _TABLES = ("csv", "tsv")  # commas and tabs are found behind either name
 
 
@@ -224,6 +228,8 @@ def _match_files(path: str, where: str) -> list[tuple[str, int]]:
 
 def _hint(path: str) -> str:
     """Why a local path may match no file, and what to write."""
+    if Path(path).is_symlink():
+        return f"; it is {LINK_TO_NOTHING}"
     if Path(path).is_dir():
         return f"; it is a folder: write {path.rstrip('/')}/*"
     others = {path.replace("[", "[[]"): "[...] stands for one of its letters"} | {
@@ -252,16 +258,21 @@ def _local_infos(filesystem: LocalFileSystem, pattern: str) -> dict[str, dict[st
 
     root = re.split(r"[*?[]", pattern)[0].rpartition("/")[0] or "/"
     paths = files_below(root, is_entered, stop)
-    shown = (path for path in paths if is_match(path) and not _is_hidden(path, pattern))
-    return {path: filesystem.info(path) for path in shown}
+    shown = [path for path in paths if is_match(path) and not _is_hidden(path, pattern)]
+    infos = {path: filesystem.info(path) for path in shown if os.path.exists(path)}
+    if absent := [path for path in shown if path not in infos]:
+        more = f" and {len(absent) - 1:,} more" if len(absent) > 1 else ""
+        warn(f"{absent[0]}{more}: left out as {LINK_TO_NOTHING}")
+    return infos
 
 
 def files_below(
     folder: str, is_entered: Callable[[str], bool], on_error: Callable[[OSError], None]
 ) -> Iterator[str]:
     """The files in a folder and in the folders below it, also behind links to folders, but those
-    that lead back into one around them."""
-    around: dict[str, list[str]] = {folder: []}  # real paths of the folders around each
+    that lead to one around them."""
+    # real paths of the folders around each
+    around = {folder: [*map(str, Path(folder).resolve().parents)]}
     for root, folders, names in os.walk(folder, onerror=on_error, followlinks=True):
         reals = [*around.pop(root), os.path.realpath(root)]
         inner = [path for name in folders if is_entered(path := os.path.join(root, name))]

@@ -21,7 +21,7 @@ from electrify.config.clean import Kind, Source
 from electrify.storage.encodings import guess_encoding, is_utf8
 from electrify.storage.tables import guess_delimiter
 from pipeline.sources.hub import read_huggingface
-from pipeline.sources.input_file import Fault, InputFile, Raw
+from pipeline.sources.input_file import Fault, InputFile, Raw, packing
 from pipeline.sources.json_file import filter_of_texts_by_id, head_values, read_json, text_path
 from pipeline.sources.lines import head_of, join_threads, read_text
 from pipeline.sources.stored import DAMAGED_ARCHIVE
@@ -151,7 +151,8 @@ def _refusal(
 
 def _looks(file: InputFile, source: Source) -> str:
     try:
-        what = describe(head_of(file), source.kind, source.encoding, source.language)
+        head, language = head_of(file), source.language
+        what = describe(head, source.kind, source.encoding, language, file.path)
     except DAMAGES:
         what = ""
     return f". The file looks like {what}" if what else ""
@@ -174,18 +175,24 @@ _BEGINNINGS: list[tuple[bytes, str]] = [
     *((bytes.fromhex(start), what) for start, what in _FORMATS["beginnings"]["hex"]),
     *((start.encode(), what) for start, what in _FORMATS["beginnings"]["text"]),
 ]
+_PACKED = "a packed file"
 _SAMPLE_BYTES = 1 << 16
 
 _JSON_OBJECT = re.compile(r"[\s\[]*\{\s*[\"']")
 
 
-def describe(head: bytes, kind: str = "", encoding: str = "utf-8", language: str = "") -> str:
-    """What the head of a file, read as `kind`, looks like, and what to do; empty if nothing."""
+def describe(
+    head: bytes, kind: str = "", encoding: str = "utf-8", language: str = "", path: str = ""
+) -> str:
+    """What the head of a file, read as `kind`, looks like, and what to do; empty if nothing. Of the
+    file at a `path` it is the head as unpacked."""
     if not head:
         return ""
     start = head.removeprefix(codecs.BOM_UTF8).lstrip()[:100].lower()
     for beginning, what in _BEGINNINGS:
         if start.startswith(beginning.lower()) or head.startswith(beginning):
+            if packing(path) and what.startswith(_PACKED):
+                return REFUSED[packing(path)]
             return "" if f'"{kind}"' in what else what
     guess = guess_encoding(head, language)
     if guess != encoding and not (is_utf8(guess) and is_utf8(encoding)):
@@ -197,11 +204,11 @@ def describe(head: bytes, kind: str = "", encoding: str = "utf-8", language: str
             return "a list of texts: write jq -c '.[] | {text: .}' FILE > FILE.jsonl"
         if values and is_one and (by_id := filter_of_texts_by_id(values[0])):
             return f"one object of documents by id: write jq -c '{by_id}' FILE > FILE.jsonl"
-        if values and (path := text_path(values, is_one)) is None:
+        if values and (field := text_path(values, is_one)) is None:
             return "JSON without text"
         if values:
             what = "JSON" if kind == "jsonl" else 'JSON: write kind = "jsonl" and'
-            return f"{what} with text at text_field = {path!r}"
+            return f"{what} with text at text_field = {field!r}"
         if _JSON_OBJECT.match(text):  # broken: its commas make no table
             return ""
     delimiter = guess_delimiter(text[:_SAMPLE_BYTES])

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
-from electrify.storage.tables import HEAD_ROWS, guess_delimiter, has_cells, read_rows
+from electrify.storage.tables import HEAD_ROWS, guess_delimiter, guess_escape, has_cells, read_rows
 from pipeline.sources.input_file import (
     KNOWN_FIELDS,
     Fault,
@@ -82,7 +82,8 @@ def read_csv(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[R
             yield line.decode("utf-8", "surrogateescape") + "\n"
 
     csv.field_size_limit(max_line_bytes)  # of a cell; Python's is 131,072
-    rows = read_rows(read(), _delimiter(head, source), source.quoted, len(source.columns))
+    delimiter, escape = _dialect(head, source)
+    rows = read_rows(read(), delimiter, source.quoted, len(source.columns), escape)
     names = list(source.columns)
     columns = _columns(_schema(names), source) if names else []
     for row, cells in rows:
@@ -123,13 +124,15 @@ def _first_lines(lines: Iterator[bytes | TooLong]) -> Iterator[bytes | TooLong]:
             return
 
 
-def _delimiter(lines: Iterable[bytes | TooLong], source: Source) -> str:
+def _dialect(lines: Iterable[bytes | TooLong], source: Source) -> tuple[str, str | None]:
+    """What separates cells, and what stands before a mark within one."""
     default = "," if source.kind == "csv" else "\t"
     whole = [b"" if isinstance(line, TooLong) else line for line in lines]
     head = b"".join(line + b"\n" for line in whole).decode("utf-8", "replace")
-    return guess_delimiter(
-        head, () if source.columns else source.fields, default, len(source.columns)
-    )
+    names, num_columns = () if source.columns else source.fields, len(source.columns)
+    delimiter = guess_delimiter(head, names, default, num_columns)
+    is_guessed = source.quoted is None
+    return delimiter, guess_escape(head, delimiter, num_columns) if is_guessed else None
 
 
 def _batch_rows(metadata: pq.FileMetaData) -> int:

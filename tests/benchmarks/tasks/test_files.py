@@ -81,7 +81,10 @@ EVEN = "본문,라벨\n" + "가나,1\n" * 9
         ("a.xlsx", "", r"a task is read from \.csv, .*\.parquet; save it as one"),
         ("a.jsonl", '{"a": 1}\n{"a": 1, "a": 3}', "line 2 is not valid JSON: 'a' stands twice"),
         ("a.json", '{"a": 1}', "holds one dict, not a list of rows"),
-        ("a.bio", "홍길동\tB-PER\n은\n", "not every line is a word and a tag"),
+        ("a.bio", "홍길동\tB-PER\n은\n", "line 2: not every line is a word and a tag"),
+        ("a.bio", "홍 B-PS\n은 O\n서울 에 O\n", "line 3: not every line"),
+        ("a.json", '{"data": [{"context": "a", "qas": []}]}', "no paragraphs .KorQuAD 2.0"),
+        ("a.jsonl", '{"words": "a b c", "tags": "B-X O"}', "row 1: 2 tags .*, 3 words in 'words'"),
         ("a.bio", "홍\tB-PS\n \tO\n길\tO\n", "line 2: a tag without a word; .* spans"),
     ],
 )
@@ -137,15 +140,105 @@ def test_words_and_tags_of_conll(tmp_path, name, line):
         "-DOCSTART- -X- O O\n\n" + "\n\n\n".join(blocks) + "\n\n",
         "\n \n".join(f"# id {n}\n{block}" for n, block in enumerate(blocks)).replace("\n", "\r\n"),
     ):
-        rows = [row for _, row in read(tmp_path, name, text)]
-        assert rows == [{"tokens": words, "ner_tags": tags} for words, tags in SENTENCES]
+        rows = [(row["tokens"], row["ner_tags"]) for _, row in read(tmp_path, name, text)]
+        assert rows == SENTENCES
     assert "2 sentences, words of column" in read_own(tmp_path / name)[1][0]
+
+
+def test_universal_dependencies_have_words_and_parts_of_speech(tmp_path):
+    """https://universaldependencies.org/format.html: FORM and UPOS; no ranges, no empty nodes."""
+    rest = "\t_\t0\troot\t_\t{}\n"
+    text = (
+        "# text = 학교에 간다\n1-2\t학교에" + "\t_" * 8 + "\n"
+        "1\t학교\t학교\tNOUN\tNNG" + rest.format("SpaceAfter=No") + "2\t에\t에\tADP\tJKB"
+        + rest.format("_") + "2.1\t(집)\t_\tNOUN\t_" + rest.format("_")
+        + "3\t간다\t가다\tVERB\tVV" + rest.format("_")
+    )  # fmt: skip
+    for name in ("a.conll", "a.conllu", "a.txt", "a.tsv"):
+        (_, row), (_, other) = read(tmp_path, name, f"{text}\n{text}")
+        assert row == other
+        assert row["tokens"] == row["column 2"] == ["학교", "에", "간다"]
+        assert row["ner_tags"] == ["NOUN", "ADP", "VERB"]
+        assert row["column 5"] == ["NNG", "JKB", "VV"]
+
+
+def test_columns_that_no_rule_knows_are_named_by_their_number(tmp_path):
+    (_, row), *_ = read(tmp_path, "a.conll", "1\t나\t나\tPRON\tx\n2\t간다\t가다\tVERB\ty\n\n" * 2)
+    assert [*row] == [f"column {n}" for n in range(1, 6)]
+
+
+def test_a_no_break_space_is_within_a_word(tmp_path):
+    ((_, row),) = read(tmp_path, "a.conll", "1\u00a0000 B-QT\n원\tI-QT\n\n")
+    assert row["tokens"] == ["1\u00a0000", "원"]
+
+
+@pytest.mark.parametrize(
+    ("words", "tags"),
+    [
+        ("민수가 시장 간다", "B-PER B-LOC O"),
+        ("['민수가', '시장', '간다']", "['B-PER', 'B-LOC', 'O']"),
+        ('["민수가", "시장", "간다"]', '["B-PER", "B-LOC", "O"]'),
+        ("['민수가' '시장'\n '간다']", "['B-PER' 'B-LOC' 'O']"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
+def test_lists_that_were_written_as_text_are_lists(tmp_path, name, words, tags):
+    """As KLUE's tables, pandas of lists, JSON, and pandas of NumPy arrays write them."""
+    rows = [{"words": words, "tags": tags, "note": "[1] 한 줄"}] * 3
+    if name.endswith("l"):
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+    else:
+        text = table(
+            [[*row.values()] for row in rows], "," if "csv" in name else "\t", header=rows[0]
+        )
+    expected = {"words": ["민수가", "시장", "간다"], "tags": ["B-PER", "B-LOC", "O"]}
+    assert [row for _, row in read(tmp_path, name, text)] == [rows[0] | expected] * 3
+
+
+@pytest.mark.parametrize("orient", ["records", "split", "index", "columns", "table"])
+def test_a_table_of_pandas_in_every_orient(tmp_path, orient):
+    """pandas.DataFrame.to_json; a list in `data` is also what AI Hub writes."""
+    rows, names = as_rows(PLAIN), ["본문", "라벨"]
+    value = {
+        "records": rows,
+        "split": {
+            "columns": names,
+            "index": [*range(len(rows))],
+            "data": [[*r.values()] for r in rows],
+        },
+        "index": {str(n): row for n, row in enumerate(rows)},
+        "columns": {name: {str(n): row[name] for n, row in enumerate(rows)} for name in names},
+        "table": {"schema": {"fields": []}, "data": rows},
+    }[orient]
+    text = json.dumps(value, ensure_ascii=False)
+    assert [row for _, row in read(tmp_path, "a.json", text)] == rows
+    if orient == "records":  # with commas that should not be there
+        assert [row for _, row in read(tmp_path, "a.json", text[:-1] + ",\n]\n")] == rows
+        lines = "".join(f"{json.dumps(row)},\n" for row in rows)
+        assert [row for _, row in read(tmp_path, "a.jsonl", lines)] == rows
+
+
+def test_parquet_whose_features_cannot_be_read_has_its_columns(tmp_path, caplog):
+    made = pa.Table.from_pylist([{"text": "가", "label": 2}])
+    names = {"names": ["neg", "pos"], "_type": "ClassLabel"}
+    for features, message in [("{", "property name"), ({"label": {"_type": "Later"}}, "Later")]:
+        info = (
+            features if isinstance(features, str) else json.dumps({"info": {"features": features}})
+        )
+        pq.write_table(made.replace_schema_metadata({"huggingface": info}), tmp_path / "a.parquet")
+        assert read_own(tmp_path / "a.parquet")[0] == [(1, {"text": "가", "label": 2})]
+        assert message in caplog.text
+    text = {"dtype": "string", "_type": "Value"}
+    info = json.dumps({"info": {"features": {"text": text, "label": names}}})
+    pq.write_table(made.replace_schema_metadata({"huggingface": info}), tmp_path / "b.parquet")
+    with pytest.raises(ValueError, match=r"b\.parquet row 1: .*write the labels as text"):
+        read_own(tmp_path / "b.parquet")
 
 
 def test_any_column_is_that_of_the_tags_where_the_name_says_conll(tmp_path):
     rows = [row for _, row in read(tmp_path, "a.conll", "나\tPRON\n간다\tVERB\n\n비\tNOUN\n")]
     expected = [(["나", "간다"], ["PRON", "VERB"]), (["비"], ["NOUN"])]
-    assert rows == [{"tokens": words, "ner_tags": tags} for words, tags in expected]
+    assert [(row["tokens"], row["ner_tags"]) for row in rows] == expected
     sizes = [row for _, row in read(tmp_path, "a.tsv", "item\tsize\nshirt\tXL-S\nhat\tXL-M\n")]
     assert sizes == [{"item": "shirt", "size": "XL-S"}, {"item": "hat", "size": "XL-M"}]
 

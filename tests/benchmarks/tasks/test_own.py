@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import datasets
@@ -31,6 +32,8 @@ SPANS = [
     {"text": "Ann is in New York.", "entities": [[0, 3, "PER"], [10, 18, "LOC"]]},
     {"text": "No one is.", "entities": []},
     {"text": "Bob", "entities": [{"start": 0, "end": 3, "label": "PER"}]},
+    {"text": "Bob", "entities": [{"start_offset": 0, "end_offset": 3, "label": "PER"}]},  # doccano
+    {"text": "Bob", "entities": [{"start": 0, "end": 3, "labels": ["PER"]}]},  # Label Studio
 ] * 20
 QUESTIONS = [
     {
@@ -112,7 +115,7 @@ def test_equal_rows_are_one_task_in_every_format(tmp_path, suffix):
         ([{"text": "a", "label": n} for n in (10, 9, 2)], "classification",
          ("text",), ("2", "9", "10")),
         ([{"text": "a", "score": n / 2} for n in range(9)], "regression", ("text",), ()),
-        ([{"text": "a", "score": n} for n in range(40)], "regression", ("text",), ()),
+        ([{"text": "a", "score": 3 * n} for n in range(40)], "regression", ("text",), ()),
         ([{"premise": "a", "hypothesis": "b", "label": x} for x in "xy"], "classification",
          ("premise", "hypothesis"), ("x", "y")),
         ([{"a": "short", "b": "much longer text", "label": x} for x in "xy"], "classification",
@@ -152,6 +155,46 @@ def test_what_an_error_says_to_set_can_be_set(tmp_path):
     (override,) = re.findall("--set '(.*)'", str(raised.value))
     (said,) = evaluation_of("any", [override]).evaluate.own_tasks
     assert said == options.model_copy(update={"choices": ("COLUMN",)})
+
+
+def test_a_name_with_a_mark_is_quoted_for_a_shell(tmp_path):
+    path = write(tmp_path / "it's.csv", REVIEWS)
+    with pytest.raises(ValueError, match="which column is the choices") as raised:
+        own_task(OwnTask(train=path, kind="choices"))
+    option, override = shlex.split(str(raised.value).partition("Name it: ")[2])
+    assert (option, "it's.csv" in override) == ("--set", True)
+
+
+@pytest.mark.parametrize("kind", [None, "classification"])
+def test_numbers_of_rows_are_no_label(tmp_path, kind):
+    rows = [{"text": f"text {n}", "row": n} for n in range(1, 41)]
+    with pytest.raises(ValueError, match=r"holds the numbers of the rows|is no label"):
+        own_task_of(tmp_path, rows, kind=kind)
+    names = [{"text": f"text {n}", "topic": f"t{n // 2}"} for n in range(12)]
+    assert len(own_task_of(tmp_path, names).labels) == 6
+    with pytest.raises(ValueError, match="different values in 12 rows"):
+        own_task_of(tmp_path, [row | {"topic": f"t{n}"} for n, row in enumerate(names)])
+
+
+def test_columns_of_files_are_called_the_same(tmp_path):
+    test = [{"Text": row["document"], "label": row["label"]} for row in REVIEWS[:9]]
+    train = [{"text": row["document"], "label": row["label"]} for row in REVIEWS]
+    paths = {"train": write(tmp_path / "train.csv", train), "test": write(tmp_path / "b.csv", test)}
+    with pytest.raises(ValueError, match=r"b\.csv has the column 'Text', train\.csv 'text'"):
+        own_task(OwnTask(**paths))
+
+
+def test_columns_of_words_and_tags_may_be_named(tmp_path):
+    path = tmp_path / "a.conll"
+    sentence = "1\t나는\t나\tPRON\tx\n2\t{}간다\t가다\tVERB\ty\n\n"
+    path.write_text("".join(map(sentence.format, range(12))))
+    with pytest.raises(ValueError, match=r"which column is the label.*column 4"):
+        own_task(OwnTask(train=str(path)))
+    task = own_task(OwnTask(train=str(path), kind="word-labels", word_column=2, tag_column=4))
+    assert task.labels == ("PRON", "VERB")
+    assert load_data(task, tmp_path).train[0].texts == ("나는 0간다",)
+    with pytest.raises(ValueError, match="label or tag_column: give one"):
+        OwnTask(train=str(path), label="x", tag_column=2)
 
 
 def test_a_fifth_of_the_texts_is_held_out_and_no_text_stands_on_both_sides(tmp_path, caplog):
@@ -306,7 +349,7 @@ def test_files_of_other_tools(tmp_path, caplog):
     "rows",
     [
         *(REVIEWS, ENTITIES, SPANS, QUESTIONS),
-        [{"text": "a", "score": n} for n in range(40)],
+        [{"text": "a", "score": 3 * n} for n in range(40)],
         [{"text": "a", "labels": labels} for labels in (["x"], ["x", "y"], [])],
         [{"premise": "a", "choice1": "b", "choice2": "c", "label": n % 2} for n in range(9)],
     ],

@@ -166,6 +166,9 @@ def test_a_file_that_is_no_config_is_named(tmp_path: Path, text: str | None, mes
     with pytest.raises(ValueError, match=message) as refused:
         load_config(path)
     assert not isinstance(refused.value, UnicodeError)
+    path.write_text(MINIMAL_TOML, encoding="utf-16")
+    with pytest.raises(ValueError, match=r"run\.toml is text in utf-16.*: save it as UTF-8"):
+        load_config(path)
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,23 @@ def test_a_changed_byte_of_what_a_stage_reads_is_found_before_it_works(stage: St
         input_digest(stage.folder, "clean")
 
 
+@pytest.mark.parametrize("content", ["둘나", "하", None])
+@pytest.mark.parametrize("volatile", [(), ("data/*",)])
+def test_a_finished_stage_with_a_changed_file_is_not_done(stage: Stage, content, volatile):
+    """A byte flipped, a copy that broke off, a file that is gone. Records of a keyed stage are made
+    again; other files are not touched unless asked."""
+    stage = replace(stage, keyed=bool(volatile), resumable=bool(volatile), volatile=volatile)
+    run_stage(stage, write_one)
+    path = stage.folder / "data" / "one.txt"
+    path.unlink() if content is None else path.write_text(content)
+    if not volatile:
+        with pytest.raises(ValueError, match=r"one\.txt has changed .* --overwrite"):
+            run_stage(stage, refuse)
+        assert path.exists() == (content is not None)
+    assert run_stage(stage, write_one, overwrite=not volatile)
+    assert not run_stage(stage, refuse)
+
+
 def test_any_changed_byte_of_a_manifest_is_found_or_changes_nothing(stage: Stage):
     run_stage(stage, write_one)
     path = stage.folder / "manifest.json"

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from electrify.storage.tables import guess_delimiter, has_cells, has_header, read_rows, read_table
+from electrify.storage.tables import (
+    guess_delimiter,
+    guess_escape,
+    has_cells,
+    has_header,
+    read_rows,
+    read_table,
+)
 
 TEXTS = [
     f"{i}번째 후기: 오늘은 날씨가 좋아서, 공원에 {w}" for i, w in enumerate(["갔다", "있다"] * 4)
@@ -50,6 +57,26 @@ def test_quoted_cells_may_hold_anything(rows, delimiter, quoting):
         line.count(delimiter) == 2 and '"' in line for line in text.split("\n")
     ):
         assert _read(text, delimiter) == rows
+
+
+@given(st.lists(st.tuples(*[st.text('가나 ab"\\\n;,', max_size=6)] * 2), min_size=1, max_size=9))
+def test_marks_behind_a_backslash_are_text(rows):
+    """As MySQL and ClickHouse write tables; `\\N` is null there."""
+    rows = [("text", "note", "n"), *((*row, "\\N") for row in rows), ('그는 "안녕" 했다', "", "1")]
+    cells = [["\\N" if cell == "\\N" else f'"{_escaped(cell)}"' for cell in row] for row in rows]
+    text = "".join(",".join(row) + "\n" for row in cells)
+    assert guess_escape(f"{text}\n", ",") == "\\"
+    read = _read(text, ",", escape="\\")
+    assert read == [tuple("" if cell == "\\N" else cell for cell in row) for row in rows]
+
+
+def _escaped(cell):
+    return cell.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\\n")
+
+
+def test_a_backslash_of_another_table_is_a_character():
+    for text in ('a,b\n"C:\\",1\n"D:\\",2\n', 'a,b\n"say ""\\""",1\n', "a,b\n\\x,1\n"):
+        assert guess_escape(text, ",") is None
 
 
 @given(st.lists(st.tuples(*[st.text('가나 ab",', max_size=6)] * 2), min_size=1, max_size=9))

@@ -84,6 +84,27 @@ print(faults() - before)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it tunes glibc alone")
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_names_are_utf8_and_output_never_fails_in_any_locale(tmp_path: Path, locale: str):
+    """In the C locale without UTF-8 mode Python reads names as ASCII, and cannot print Hangul."""
+    (tmp_path / "한글.txt").touch()
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, sys\nfrom electrify.system.machine import use_utf8\nuse_utf8()\n"
+        f"print(ascii(os.listdir({os.fspath(tmp_path)!r})))\nprint('나 \\U0001f600', sys.argv[1])\n"
+    )
+    off = {"LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    asked = {"PYTHONIOENCODING": "cp949"} if locale != "C" else {}
+    done = subprocess.run(
+        [sys.executable, script, "b"], env=os.environ | off | asked, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+    names, said = done.stdout.splitlines()
+    assert ascii("한글.txt").encode() in names
+    assert said.endswith(rb"\U0001f600 b" if asked else b" b")
+    assert said.startswith("나".encode("cp949") if asked else b"")
+
+
 def test_large_blocks_are_used_again():
     def faults(mode: str) -> int:
         done = subprocess.run(

@@ -175,6 +175,8 @@ def test_what_is_not_read_is_named_with_what_to_do(tmp_path):
         "broken.parquet": ("none", "n.parquet: damaged"),
         "cut.json": (json.dumps({"data": [{"text": KOREAN}]})[:-9], "cut.json: no JSON objects"),
         "plain.json.gz": ("{}", "plain.json.gz: damaged: BadGzipFile"),
+        "twice.jsonl.gz": (gzip.compress(gzip.compress(b"{}")), "twice.*: packed twice: unpack"),
+        "data.arrow": ("x", "1 .arrow: .*to_parquet"),
     }
     write_files(tmp_path, {name: data for name, (data, _) in files.items()})
     write_files(tmp_path, {".hidden.txt": "x", "empty.txt": ""})  # are passed over
@@ -236,13 +238,14 @@ def test_what_may_not_be_read_is_named_and_the_rest_is_surveyed(tmp_path, monkey
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name here")
-def test_pipes_broken_links_and_what_is_empty_are_passed_over(tmp_path):
+def test_pipes_and_what_is_empty_are_passed_over_and_links_to_nothing_named(tmp_path):
     os.mkfifo(tmp_path / "pipe.zip")
     (tmp_path / "link.zip").symlink_to(tmp_path / "nowhere.zip")
     (tmp_path / "empty.zip").touch()
     (tmp_path / "b.txt").write_text(f"{KOREAN}\n\n{KOREAN}")
-    (found,), unread = survey(tmp_path)
-    assert (found.source.path, unread) == (f"{tmp_path}/b.txt", [])
+    (found,), (unread,) = survey(tmp_path)
+    assert found.source.path == f"{tmp_path}/b.txt"
+    assert re.search(r"link\.zip: a link to nothing: ", unread)
 
 
 def _written(tmp_path, name, texts, encoding="utf-8", delimiter=",", header=("id", "text", "n")):
