@@ -125,7 +125,7 @@ def evaluate(
         results = current_results(partial)
         write_scores(results, partial)
         if noise_suite is not None:
-            done = Evaluated(partial, tasks, data, results, source, options.data_dirs)
+            done = Evaluated(partial, tasks, data, results)
             write_effects(partial / f"{noise_suite}.csv", SUITES[noise_suite].effects(done))
         else:
             write_submissions(partial)

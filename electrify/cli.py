@@ -434,25 +434,22 @@ def report(
         print(page)
 
 
-@_verb("ablate configs/ablations/generator.toml --plan")
+@_verb("ablate configs/ablations/generator.toml --dry-run")
 def ablate(
     beam: typer.Context,
     config: Annotated[str, _bundled("GRID", "the grid's TOML file")],
-    plan: Annotated[bool, Option("--plan", help="print the runs and their cost")] = False,
-    report: Annotated[bool, Option("--report", help="report on the finished runs only")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="print the runs and their cost")] = False,
     overrides: Overrides = [],
     overwrite: Overwrite = False,
 ) -> None:
     """Run a grid of runs at equal FLOPs and write one report."""
-    from benchmarks.ablate.run import ablate, plan_of, report_of
+    from benchmarks.ablate import run as grid
     from electrify.check import check_run
 
-    if plan and report:
-        raise UsageError("--plan and --report exclude each other: give one")
-    if plan or report:
-        print((plan_of if plan else report_of)(Path(config), overrides))
+    if dry_run:
+        print(grid.dry_run(Path(config), overrides))
     else:
-        print(ablate(Path(config), overrides, beam.obj, overwrite, check_run))
+        print(grid.ablate(Path(config), overrides, beam.obj, overwrite, check_run))
 
 
 @_verb(f"publish {DEMO} --to my-name/demo --dry-run")

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from benchmarks.tasks.registry import TASKS
 from electrify.config.fields import Count, Section
 from electrify.config.load import load_config, parse_part, read_config, toml_key, toml_value
 from electrify.config.run import RunConfig
@@ -16,8 +15,6 @@ from electrify.stage.folder import digest_of
 from electrify.stage.plan import output_dir
 from electrify.stage.remote import is_address
 from electrify.system.outcome import UserError
-
-MEAN = "all tasks"
 
 
 @dataclass(frozen=True)
@@ -123,17 +120,6 @@ def slug(label: str) -> str:
     return re.sub(r"[\W_]+", "-", label.lower()).strip("-")
 
 
-def column_groups(tasks: Sequence[str]) -> dict[str, list[str]]:
-    """The tasks of each column of scores: all, those of each language, each task. A mean of one
-    task is that task's column, and one of all tasks the first."""
-    columns = {MEAN: list(tasks)}
-    for task in tasks:
-        if task in TASKS and (language := TASKS[task].language):
-            columns.setdefault(language, []).append(task)
-    means = {name: of for name, of in columns.items() if name == MEAN or 1 < len(of) < len(tasks)}
-    return {**(means if len(tasks) > 1 else {}), **{task: [task] for task in tasks}}
-
-
 @dataclass(frozen=True)
 class Run:
     """One variant pretrained with one seed."""
@@ -150,11 +136,6 @@ class Run:
     @property
     def folder(self) -> Path:
         return output_dir(self.config)
-
-    @property
-    def log(self) -> Path:
-        """What it prints, if several run at once."""
-        return self.folder / "ablation.log"
 
 
 def base_config(grid: Grid, overrides: Sequence[str]) -> RunConfig:
@@ -219,8 +200,6 @@ def equal_steps(base: RunConfig, config: RunConfig) -> tuple[int, int]:
 
 def corpus_keys(config: RunConfig) -> dict[str, str]:
     """By stage of the corpus: what decides its bytes, so that runs of one key share a folder."""
-    sections = [
-        part.model_dump(mode="json") for part in (config.clean, config.vocab, config.encode)
-    ]
-    stages = ("clean", "vocab", "shards")
-    return {stage: digest_of(sections[:n]) for n, stage in enumerate(stages, start=1)}
+    sections = {"clean": config.clean, "vocab": config.vocab, "shards": config.encode}
+    content = [section.model_dump(mode="json") for section in sections.values()]
+    return {stage: digest_of(content[:n]) for n, stage in enumerate(sections, start=1)}

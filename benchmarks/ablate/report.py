@@ -4,11 +4,10 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 
-from benchmarks.ablate.grid import Claim, Experiment, Grid, Run, column_groups
-from benchmarks.results.results import Result, differing, percent
+from benchmarks.ablate.grid import Claim, Experiment, Grid, Run
+from benchmarks.results.results import percent
 from benchmarks.results.run_folder import Json, read_run
 from benchmarks.results.table import Record, Table, write_page
 from benchmarks.sections.stages import final_valid
@@ -17,9 +16,9 @@ from benchmarks.statistics.uncertainty import Fit, Interval, p_text
 from electrify.page.page import Page
 from electrify.storage.files import read_toml
 
+MEAN = "all tasks"
 _TEXTS = read_toml(Path(__file__).with_suffix(".toml"))
 _VALID: Mapping[str, str] = _TEXTS["valid"]
-Scores = Mapping[str, float]  # by task: the headline, mean over seeds of fine-tuning
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,7 @@ class RunFigures:
     seed: int
     summary: Json  # of pretraining
     valid: Json  # of the last validation
-    scores: Scores
-    records: Mapping[str, Result]  # by task: one of them, which tells metric and examples
+    scores: Mapping[str, float]  # by task: the headline, mean over seeds of fine-tuning
     num_degenerate: int  # fine-tunings that learnt nothing
     hours: float  # of pretraining and fine-tuning
     git_commit: str | None  # of the code that pretrained
@@ -51,65 +49,33 @@ def read_figures(run: Run) -> RunFigures:
         run.seed,
         folder.summary,
         final_valid(folder),
-        {task: statistics.fmean(of_task) for task, of_task in values.items()},
-        {result.task: result for result in results},
+        {task: statistics.fmean(of_seeds) for task, of_seeds in values.items()},
         sum(result.degenerate is not None for result in results),
         seconds / 3600,
         folder.manifests["pretrain"].get("git_commit"),
     )
 
 
-class GridScores:
-    """The scores of all finished runs by variant, of all tasks and of each language.
+def fit_scores(runs: Sequence[RunFigures]) -> dict[str, Fit]:
+    """The fit of each column of scores, of the runs that have all its tasks. The first column, that
+    of all tasks or of the only one, judges the claims."""
+    tasks = list(dict.fromkeys(task for run in runs for task in run.scores))
+    columns = ({MEAN: tasks} if tasks[1:] else {}) | {task: [task] for task in tasks}
+    fits = {}
+    for column, names in columns.items():
+        values: dict[str, dict[int, float]] = {}
+        for run in runs:
+            mean = statistics.fmean(run.scores.get(name, math.nan) for name in names)
+            if math.isfinite(mean):
+                values.setdefault(run.variant, {})[run.seed] = mean
+        if values:
+            fits[column] = Fit(values)
+    return fits
 
-    `left_out` says, a line each, which scores do not count: those of other examples or by another
-    metric than the first run's, and undefined ones.
-    """
 
-    def __init__(self, runs: Sequence[RunFigures]) -> None:
-        self.runs = [run for run in runs if run.scores]
-        tasks = list(dict.fromkeys(task for run in self.runs for task in run.scores))
-        self.groups = column_groups(tasks)  # the tasks that each column is the mean of
-        self.left_out: list[str] = []
-        self._scores = {(run.variant, run.seed): self._counted(run) for run in self.runs}
-
-    def _counted(self, run: RunFigures) -> Scores:
-        counted = {}
-        for task, score in run.scores.items():
-            first = next(other.records[task] for other in self.runs if task in other.records)
-            other = differing(run.records[task], first)
-            why = f"{other} differs" if other else "" if math.isfinite(score) else "it is undefined"
-            if why:
-                self.left_out.append(f"{run.variant}, seed {run.seed}, {task}: {why}")
-            else:
-                counted[task] = score
-        return counted
-
-    @cached_property
-    def fits(self) -> dict[str, Fit]:
-        """By column, of the runs that have all of its tasks; a column without such a run is left
-        out."""
-        fits = {}
-        for column, tasks in self.groups.items():
-            values: dict[str, dict[int, float]] = {}
-            for (variant, seed), scores in self._scores.items():
-                if scores.keys() >= set(tasks):
-                    mean = statistics.fmean(scores[task] for task in tasks)
-                    values.setdefault(variant, {})[seed] = mean
-            if values:
-                fits[column] = Fit(values)
-        return fits
-
-    @property
-    def headline(self) -> str:
-        """The column that comes first: of all tasks or, of one, that task."""
-        return next(iter(self.fits or self.groups))
-
-    def difference(self, column: str, variant: str, other: str) -> Interval | None:
-        fit = self.fits.get(column)
-        if fit is None or not {variant, other} <= {*fit.variants}:
-            return None
-        return fit.difference(variant, other)
+def _difference(fit: Fit, variant: str, other: str) -> Interval | None:
+    """None where a variant has no score."""
+    return fit.difference(variant, other) if {variant, other} <= {*fit.variants} else None
 
 
 @dataclass(frozen=True)
@@ -134,11 +100,10 @@ class Verdict:
         return "holds" if self.difference.value > 0 else "does not hold: the other way round"
 
 
-def judge(claims: Iterable[Claim], scores: GridScores) -> list[Verdict]:
+def judge(claims: Iterable[Claim], fit: Fit) -> list[Verdict]:
     """Each claim by its means over seeds, p corrected over all: one that cannot be told yet counts
     as p = 1, so that the verdicts of a grid under way need as much as those of all."""
-    column = scores.headline
-    verdicts = [Verdict(c, scores.difference(column, c.better, c.worse)) for c in claims]
+    verdicts = [Verdict(c, _difference(fit, c.better, c.worse)) for c in claims]
     p_values = [v.difference.p if v.difference else math.nan for v in verdicts]
     return [
         verdict if math.isnan(p) else replace(verdict, p_corrected=corrected)
@@ -152,47 +117,43 @@ def write_report(
     """report.html and report.md of the finished runs, `figures` by label; the tables as text."""
     runs = [figures[run.label] for run in planned if run.label in figures]
     missing = [run.label for run in planned if run.label not in figures]
-    scores = GridScores(runs)
-    verdicts = judge(grid.claims, scores) if scores.runs else []
+    fits = fit_scores(runs)
+    headline = next(iter(fits), "")
+    verdicts = judge(grid.claims, fits[headline]) if fits else []
     said = [_summary(verdicts)] if verdicts else [] if runs else ["No run is finished."]
     if runs and missing:
         said.append(f"{len(missing)} runs are not finished: {'; '.join(missing)}.")
-    if scores.left_out:
-        said.append(f"Scores left out: {'; '.join(scores.left_out)}.")
-    tables = {
-        question: Table.of(rows)
-        for question, experiment in grid.experiments.items()
-        if (rows := _experiment_rows(experiment, runs, scores))
-    }
     flops = [cost for run in runs if (cost := run.summary["flops_matmul"])]
     apart = max(flops) / min(flops) - 1 if flops else 0.0  # steps are whole
-    about = (
+    page = Page(
+        f"Ablation: {grid.name}",
         f"{len(runs)} of {len(planned)} runs, all of the same training FLOPs in matrix products"
-        f"{f', but for {100 * apart:.0f} %' * (apart >= 0.01)}"
+        f"{f', but for {100 * apart:.0f} %' * (apart >= 0.01)}",
     )
-    page = Page(f"Ablation: {grid.name}", about)
     for text in said:
         page.verdict(text)
     if verdicts:
         page.heading("Claims")
-        Table.of(_claim_rows(verdicts, scores)).add_to(page)
-        fit = scores.fits.get(scores.headline)
-        if fit and not math.isnan(fit.sd):
+        page.records([_claim_row(verdict, fits) for verdict in verdicts])
+        if not math.isnan(fits[headline].sd):
             page.paragraph(
-                f"{scores.headline}: the rest has a standard deviation of {percent(fit.sd)} "
-                f"points, with {fit.degrees} degrees of freedom."
+                f"{headline}: the rest has a standard deviation of {percent(fits[headline].sd)} "
+                f"points, with {fits[headline].degrees} degrees of freedom."
             )
         page.paragraph(_TEXTS["method"].format(alpha=ALPHA))
-    for question, table in tables.items():
-        page.heading(question)
-        page.paragraph(f"{_TEXTS['meaning']}.")
-        table.add_to(page)
+    lines: list[str] = []
+    for question, experiment in grid.experiments.items():
+        if rows := _experiment_rows(experiment, runs, fits):
+            page.heading(question)
+            page.paragraph(f"{_TEXTS['meaning']}.")
+            page.records(rows)
+            lines += [question, *Table.of(rows).terminal(), ""]
     if runs:
         page.heading("Runs")
-        page.records([_run_row(run, scores) for run in runs])
-    place = write_page(folder, "report", page)
-    lines = [line for name, table in tables.items() for line in (name, *table.terminal(), "")]
-    return "\n".join([*(lines or said), str(place)])
+        tasks = [column for column in fits if column != MEAN]
+        page.records([_run_row(run, tasks) for run in runs])
+    path = write_page(folder, "report", page)
+    return "\n".join([*(lines or said), str(path)])
 
 
 def _summary(verdicts: Sequence[Verdict]) -> str:
@@ -200,54 +161,51 @@ def _summary(verdicts: Sequence[Verdict]) -> str:
     claims: dict[str, list[str]] = {}
     for verdict in verdicts:
         claims.setdefault(verdict.outcome.partition(":")[0], []).append(verdict.claim.text)
-    parts = [
+    counts = [
         f"{len(texts)} {outcome}" + (f" ({'; '.join(texts)})" if "hold" in outcome else "")
         for outcome, texts in claims.items()
     ]
-    return f"Of {len(verdicts)} claims: {', '.join(parts)}."
+    return f"Of {len(verdicts)} claims: {', '.join(counts)}."
 
 
-def _claim_rows(verdicts: Sequence[Verdict], scores: GridScores) -> list[Record]:
-    """Each claim with its difference by all columns; the first one judges it."""
-    return [
-        {
-            "claim": v.claim.text,
-            **{
-                column: _plus_minus(scores.difference(column, v.claim.better, v.claim.worse))
-                for column in scores.fits
-            },
-            "p, corrected": p_text(v.p_corrected),
-            "at this scale": v.outcome,
-        }
-        for v in verdicts
-    ]
+def _claim_row(verdict: Verdict, fits: Mapping[str, Fit]) -> Record:
+    """The claim with its difference by all columns; the first one judges it."""
+    claim = verdict.claim
+    differences = {c: _difference(fit, claim.better, claim.worse) for c, fit in fits.items()}
+    return {
+        "claim": claim.text,
+        **{column: _plus_minus(difference) for column, difference in differences.items()},
+        "p, corrected": p_text(verdict.p_corrected),
+        "at this scale": verdict.outcome,
+    }
 
 
 def _experiment_rows(
-    experiment: Experiment, runs: Sequence[RunFigures], scores: GridScores
+    experiment: Experiment, runs: Sequence[RunFigures], fits: Mapping[str, Fit]
 ) -> list[Record]:
-    """A row a variant that has a finished run; beside the mean of all tasks its difference to the
-    first of them."""
+    """A row a variant that has a finished run; beside the first column its difference to the first
+    of them."""
     by_variant = {v: [run for run in runs if run.variant == v] for v in experiment.variants}
-    by_variant = {variant: of_variant for variant, of_variant in by_variant.items() if of_variant}
+    by_variant = {variant: own for variant, own in by_variant.items() if own}
     reference = next(iter(by_variant), "")
-    valid = [k for k in _VALID if any(r.valid.get(k) for runs in by_variant.values() for r in runs)]
+    shown = [run for own in by_variant.values() for run in own]
+    valid = [key for key in _VALID if any(run.valid.get(key) for run in shown)]
     rows: list[Record] = []
-    for variant, of_variant in by_variant.items():
+    for variant, own in by_variant.items():
         row: dict[str, object] = {
             "variant": variant,
-            "seeds": len(of_variant),
-            "steps": of_variant[0].summary["num_steps"],
-            "tokens": of_variant[0].summary["tokens"],
+            "seeds": len(own),
+            "steps": own[0].summary["num_steps"],
+            "tokens": own[0].summary["tokens"],
         }
         for key in valid:
-            known = [run.valid[key] for run in of_variant if run.valid.get(key) is not None]
+            known = [run.valid[key] for run in own if run.valid.get(key) is not None]
             row[_VALID[key]] = statistics.fmean(known) if known else None
-        for column, fit in scores.fits.items():
+        for number, (column, fit) in enumerate(fits.items()):
             row[column] = percent(fit.mean(variant)) if variant in fit.variants else None
-            if column == scores.headline:
-                other = scores.difference(column, variant, reference)
-                row[f"to {reference}"] = None if variant == reference else _plus_minus(other)
+            if number == 0:
+                other = None if variant == reference else _difference(fit, variant, reference)
+                row[f"to {reference}"] = _plus_minus(other)
         rows.append(row)
     return rows
 
@@ -260,7 +218,7 @@ def _plus_minus(difference: Interval | None) -> str | None:
     return f"{100 * difference.value:+.2f}{half}"
 
 
-def _run_row(run: RunFigures, scores: GridScores) -> Record:
+def _run_row(run: RunFigures, tasks: Sequence[str]) -> Record:
     return {
         "variant": run.variant,
         "seed": run.seed,
@@ -272,5 +230,5 @@ def _run_row(run: RunFigures, scores: GridScores) -> Record:
         "commit": run.git_commit,
         "hours": run.hours,
         "learnt nothing": run.num_degenerate,
-        **{t: percent(run.scores.get(t)) for t, of in scores.groups.items() if of == [t]},
+        **{task: percent(run.scores.get(task)) for task in tasks},
     }

@@ -32,6 +32,7 @@ from electrify.system.machine import num_cores
 from electrify.system.outcome import STOPPED, UserError
 from electrify.system.progress import Stopped, log, stop_on_signal, warn
 
+LOG = "ablation.log"  # in a run's folder: what it prints, if several run at once
 _POLL_SECONDS = 0.2
 
 
@@ -64,7 +65,7 @@ def ablate(
                 log(f"{run.label}: finished {run.folder}")
                 text = write_report(grid, runs, figures, folder)
             else:
-                where = "above" if grid.num_processes == 1 else str(run.log)
+                where = "above" if grid.num_processes == 1 else str(run.folder / LOG)
                 how = "was stopped" if exit_status in STOPPED else "failed"
                 warn(f"{run.label} {how}: see {where}")
     if failed := [run.label for run in runs if run.label not in figures]:
@@ -75,14 +76,7 @@ def ablate(
     return text
 
 
-def report_of(path: Path, overrides: Sequence[str]) -> str:
-    """Write the report of the runs that are finished, and start none."""
-    grid = load_grid(path)
-    runs, folder = plan_runs(grid, overrides), grid_folder(grid, base_config(grid, overrides))
-    return write_report(grid, runs, finished(runs), folder)
-
-
-def plan_of(path: Path, overrides: Sequence[str]) -> str:
+def dry_run(path: Path, overrides: Sequence[str]) -> str:
     """The runs in their order with their cost, and how many hours those took that are finished."""
     from model.flops import run_flops
 
@@ -102,7 +96,7 @@ def plan_of(path: Path, overrides: Sequence[str]) -> str:
         for flops in [run_flops(run.config.pretrain, run.config.vocab.num_pieces)]
     ]
     text = f"{len(figures)} of {len(runs)} runs are finished and took "
-    text += f"{sum(of.hours for of in figures.values()):.1f} hours"
+    text += f"{sum(run.hours for run in figures.values()):.1f} hours"
     return "\n".join([*Table.of(rows).terminal(), text])
 
 
@@ -132,23 +126,24 @@ def make_corpora(
     first: dict[str, Run] = {}  # that reads a corpus, by its key
     for run in runs:
         first.setdefault(corpus_keys(run.config)["shards"], run)
-    of_base = corpus_keys(base)["shards"]
-    made: dict[str, Path] = {}  # folder of a stage by its key
-    for corpus in sorted(first, key=lambda key: key != of_base):  # the others take from it
+    base_key = corpus_keys(base)["shards"]
+    folders: dict[str, Path] = {}  # folder of a stage by its key
+    for corpus in sorted(first, key=lambda key: key != base_key):  # the others take from it
         run = first[corpus]
-        place = output_dir(base) if corpus == of_base else folder / slug(run.variant) / "corpus"
+        own_folder = folder / slug(run.variant) / "corpus"
+        corpus_folder = output_dir(base) if corpus == base_key else own_folder
         keys = corpus_keys(run.config)
         for stage, key in keys.items():
-            if key in made:
-                _link(made[key], place / stage)
-        config = run.config.model_copy(update={"output_dir": str(place)})
+            if key in folders:
+                _link(folders[key], corpus_folder / stage)
+        config = run.config.model_copy(update={"output_dir": str(corpus_folder)})
         clean(config, beam_options, overwrite, dump_benchmarks(config))
         train_vocab(config, beam_options, overwrite)
         encode(config, beam_options, overwrite)
-        made = {key: place / stage for stage, key in keys.items()} | made
+        folders = {key: corpus_folder / stage for stage, key in keys.items()} | folders
     for run in runs:
         for stage, key in corpus_keys(run.config).items():
-            _link(made[key], run.folder / stage)
+            _link(folders[key], run.folder / stage)
 
 
 def _link(target: Path, link: Path) -> None:
@@ -204,7 +199,7 @@ def start(grid: Grid, run: Run, slot: int, overwrite: bool) -> subprocess.Popen[
         env["OMP_NUM_THREADS"] = str(max(1, cores // grid.num_processes))
     if (gpu := gpu_of(slot)) is not None:
         env["CUDA_VISIBLE_DEVICES"] = gpu
-    with run.log.open("ab") as file:
+    with (run.folder / LOG).open("ab") as file:
         return subprocess.Popen(command, stdout=file, stderr=file, env=env, start_new_session=True)
 
 

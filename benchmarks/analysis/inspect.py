@@ -127,8 +127,8 @@ def replaced_probabilities(reader: Reader, text: str) -> list[float]:
         if not len(hidden):
             continue
         ids = shown.copy()
-        for _, logits in reader.masked_logits([shown], [(0, hidden.tolist())]):
-            ids[hidden] = torch.multinomial(logits.softmax(-1), 1, generator=draws)[:, 0]
+        logits = reader.masked_logits(shown, hidden.tolist())
+        ids[hidden] = torch.multinomial(logits.softmax(-1), 1, generator=draws)[:, 0]
         words = np.array(cut.words)[window.shown.start : window.shown.stop]
         (logits_after,) = reader.replaced_logits([ids])
         worst = [logits_after[words == word].max() for word in np.unique(words[ids != shown])]
@@ -175,8 +175,7 @@ def propose(reader: Reader, reading: ScoredText, word: FlaggableWord) -> Proposa
     """What the generator expects in place of a word's worst piece, which alone is hidden."""
     tokenizer, ids = reader.source.tokenizer, reading.text.ids
     own = int(ids[word.worst])
-    ((_, logits),) = reader.masked_logits([ids], [(0, [word.worst])])
-    chances = logits[0].softmax(-1)
+    chances = reader.masked_logits(ids, [word.worst])[0].softmax(-1)
     own_probability = float(chances[own])
     chances[[own, *tokenizer.all_special_ids]] = 0.0
     others = []

@@ -49,12 +49,6 @@ class TokenizedText:
     spans: Sequence[tuple[int, int]]
     words: Sequence[int]
 
-    def pieces_in(self, start: int, stop: int) -> list[int]:
-        """The pieces that share a character with [start, stop)."""
-        return [
-            n for n, (low, high) in enumerate(self.spans) if low < min(high, stop) and high > start
-        ]
-
 
 @dataclass(frozen=True)
 class TextWindow:
@@ -143,39 +137,15 @@ class Reader:
         return logits
 
     @torch.inference_mode()
-    def masked_logits(
-        self, texts: Sequence[Ids], masks: Sequence[tuple[int, Sequence[int]]]
-    ) -> Iterator[tuple[int, Tensor]]:
-        """Number of a mask, and the generator's logits (M, V) of its M pieces, all [MASK] at once.
-
-        A mask is the number of a text and pieces of it, which one window must show together.
-        """
-        rows, places = [], []
-        for number, pieces in masks:
-            window = self.window_of(pieces[0], len(texts[number]))
-            if not all(piece in window.shown for piece in pieces):
-                raise ValueError(f"the model has too few positions to mask {len(pieces)} pieces")
-            rows.append(self.row(texts[number], window))
-            places.append([self.place(piece, window) for piece in pieces])
-        for batch in batches(rows):
-            inputs = self._padded([rows[i] for i in batch])
-            counts = [len(places[i]) for i in batch]
-            at = torch.repeat_interleave(torch.tensor(counts))
-            columns = torch.tensor([place for i in batch for place in places[i]])
-            inputs["input_ids"][at, columns] = self.source.tokenizer.mask_token_id
-            logits = logits_at(self.generator, inputs, at, columns).cpu()
-            yield from zip(batch, torch.split(logits, counts), strict=True)
-
-    def surprisals(
-        self, texts: Sequence[Ids], masks: Sequence[tuple[int, Sequence[int]]]
-    ) -> Floats:
-        """-log p of the pieces of each mask, in nats, as the generator has it."""
-        sums = np.zeros(len(masks))
-        for mask, logits in self.masked_logits(texts, masks):
-            number, pieces = masks[mask]
-            true = torch.from_numpy(texts[number][list(pieces)])
-            sums[mask] = torch.nn.functional.cross_entropy(logits, true, reduction="sum")
-        return sums
+    def masked_logits(self, ids: Ids, pieces: Sequence[int]) -> Tensor:
+        """The generator's logits (M, V) of M pieces of a text, all [MASK] at once. One window must
+        show them together."""
+        window = self.window_of(pieces[0], len(ids))
+        assert all(piece in window.shown for piece in pieces)
+        row, columns = self.row(ids, window), [self.place(piece, window) for piece in pieces]
+        row[columns] = self.source.tokenizer.mask_token_id
+        where = torch.zeros(len(pieces), dtype=torch.int64), torch.tensor(columns)
+        return logits_at(self.generator, self._padded([row]), *where).cpu()
 
     def _padded(self, rows: Sequence[Ids]) -> dict[str, Tensor]:
         pad = torch.nn.utils.rnn.pad_sequence

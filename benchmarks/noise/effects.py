@@ -1,11 +1,10 @@
-"""What robustness and fairness measure: a line of their tables, a section of a page and of a model
-card, a line of the verdict."""
+"""What robustness and fairness find: a table, a section of page and model card, a verdict."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -21,9 +20,6 @@ from electrify.page.page import Page
 from electrify.storage.files import read_toml
 from electrify.system.progress import warn
 
-if TYPE_CHECKING:
-    from benchmarks.encoder import ModelSource  # torch is not needed for a report
-
 _OWN = "pretrained"
 _TEXTS = read_toml(Path(__file__).with_name("measures.toml"))
 
@@ -35,8 +31,6 @@ class Evaluated(NamedTuple):
     tasks: Sequence[Task]
     data: Mapping[str, TaskData]
     results: Sequence[Result]
-    source: "ModelSource"
-    data_dirs: Sequence[Path] = ()
 
 
 class Effect(BaseModel):
@@ -51,7 +45,7 @@ class Effect(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     measure: str
-    task: str  # of the pretrained networks the language of the templates
+    task: str
     encoder: str  # "pretrained", "random-init" or "bag-of-words"
     axis: str
     group: str
@@ -68,35 +62,28 @@ class Effect(BaseModel):
     flips: float = math.nan
 
     @classmethod
-    def of(cls, difference: Interval, value: float, other: float, **names: Any) -> Self:
-        """From the difference of two means; p is not yet corrected."""
-        d = difference
-        known = {"difference": d.value, "low": d.low, "high": d.high, "p_corrected": d.p}
-        return cls(value=value, other=other, **known, **names)
+    def from_interval(cls, mean: Interval, value: float, other: float, **names: Any) -> Self:
+        """The effect whose difference has this interval; its p is not yet corrected."""
+        interval = {"difference": mean.value, "low": mean.low, "high": mean.high}
+        return cls(value=value, other=other, p_corrected=mean.p, **interval, **names)
 
     @property
     def is_shown(self) -> bool:
         return self.p_corrected <= ALPHA
 
     @property
-    def unit(self) -> tuple[int, int]:
-        """Factor and digits: log probabilities in nats, fractions in points."""
-        return (1, 2) if self.measure.startswith("log P") else (100, 1)
-
-    @property
     def interval(self) -> str:
-        factor, digits = self.unit
-        low, high = (f"{factor * side:.{digits}f}" for side in (self.low, self.high))
-        return f"{factor * self.difference:+.{digits}f} ({low} to {high}){'*' * self.is_shown}"
+        """In points; a star if the effect is shown."""
+        points = f"{100 * self.difference:+.1f} ({100 * self.low:.1f} to {100 * self.high:.1f})"
+        return points + "*" * self.is_shown
 
 
 def write_effects(path: Path, effects: Iterable[Effect]) -> None:
-    """The table of a suite; p, that of each alone so far, is corrected over each encoder (Holm)."""
-    families: dict[str, list[Effect]] = {}
-    for effect in effects:
-        families.setdefault(effect.encoder, []).append(effect)
+    """Write the table of a suite; p is corrected over the effects of each encoder (Holm)."""
+    effects = list(effects)
     corrected: list[Effect] = []
-    for family in families.values():
+    for encoder in dict.fromkeys(effect.encoder for effect in effects):
+        family = [effect for effect in effects if effect.encoder == encoder]
         p_values = holm([effect.p_corrected for effect in family])
         pairs = zip(family, p_values, strict=True)
         corrected += [effect.model_copy(update={"p_corrected": p}) for effect, p in pairs]
@@ -104,8 +91,8 @@ def write_effects(path: Path, effects: Iterable[Effect]) -> None:
 
 
 @cache
-def effects_of(run: RunFolder) -> dict[tuple[str, str], list[Effect]]:
-    """The table of each suite that was scored, by the encoder's name ("" is the run's own)."""
+def _effects(run: RunFolder) -> dict[tuple[str, str], list[Effect]]:
+    """By the encoder's name ("" is the run's own) and suite, the table of each that was scored."""
     tables = {}
     for stage, folder in run.noise.items():
         suite, _, label = stage.partition("-")
@@ -119,7 +106,7 @@ def effects_of(run: RunFolder) -> dict[tuple[str, str], list[Effect]]:
 def verdict_lines(run: RunFolder) -> list[str]:
     """A line for each encoder and suite: how many effects are shown, the largest, what is open."""
     lines = []
-    for (label, suite), effects in effects_of(run).items():
+    for (label, suite), effects in _effects(run).items():
         own = [effect for effect in effects if effect.encoder == _OWN]
         shown = [effect for effect in own if effect.is_shown]
         # with and without it every sample of rows has the same score
@@ -134,11 +121,11 @@ def verdict_lines(run: RunFolder) -> list[str]:
 
 
 def add_noise(page: Page, run: RunFolder) -> None:
-    if not effects_of(run):
+    if not _effects(run):
         page.paragraph(
             "Not looked at. Run: electrify evaluate CONFIG --suite robustness --suite fairness"
         )
-    for (label, suite), effects in effects_of(run).items():
+    for (label, suite), effects in _effects(run).items():
         page.heading(f"{label} {suite}".strip(), level=3)
         add_parts(page, _parts(suite, effects))
 
@@ -150,7 +137,7 @@ def noise_card_lines(run: RunFolder) -> list[str]:
     if any(digests.get("export") != export for digests in inputs):
         return []
     page = Page("")
-    for (label, suite), effects in effects_of(run).items():
+    for (label, suite), effects in _effects(run).items():
         add_parts(page, _parts(suite, effects) if not label else ())
     return page.markdown().splitlines()[1:]
 
@@ -160,7 +147,7 @@ def _parts(suite: str, effects: Sequence[Effect]) -> Iterator[Part]:
     own = [effect for effect in effects if effect.encoder == _OWN]
     yield _TEXTS[suite].format(tests=len(own), seeds=max(e.seeds for e in effects), alpha=ALPHA)
     if suite == "robustness":
-        yield Table.of([_row(effect) for effect in effects], "Drops")
+        yield Table.of(list(map(_row, effects)), "Drops")
         return
     measures = dict.fromkeys(effect.measure for effect in own)
     rows: list[Record] = [{"measure": name} | _TEXTS["measures"][name] for name in measures]
@@ -170,18 +157,12 @@ def _parts(suite: str, effects: Sequence[Effect]) -> Iterator[Part]:
 
 
 def _row(effect: Effect) -> Record:
-    factor, digits = effect.unit
-    return {
-        "measure": effect.measure,
-        "task": effect.task,
+    names = ("measure", "task", "encoder", "axis", "group", "against", "items")
+    return {name: getattr(effect, name) for name in names} | {
         "encoder": BASELINES.get(effect.encoder, "encoder"),
-        "axis": effect.axis,
-        "group": effect.group,
-        "against": effect.against,
-        "items": effect.items,
         "words": effect.words or None,
-        "value": f"{factor * effect.value:.{digits}f}",
-        "other": f"{factor * effect.other:.{digits}f}",
+        "value": f"{100 * effect.value:.1f}",
+        "other": f"{100 * effect.other:.1f}",
         "difference": effect.interval,
         "flips %": None if math.isnan(effect.flips) else f"{100 * effect.flips:.0f}",
     }

@@ -1,37 +1,187 @@
 """How a fine-tuned task's score changes when its rows are perturbed.
 
-The perturbed rows are a further split of the task: one fine-tuning predicts them next to the clean
-ones. `KINDS` says which perturbations there are.
+A perturbation is a function of text, strength and random numbers. `perturb.toml` explains the
+kinds, `korean.toml` has their tables. The perturbed rows are a further split of the task: one
+fine-tuning predicts them next to the clean ones.
 """
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from html.entities import codepoint2name
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
+from benchmarks.analysis.korean import (
+    LEADS,
+    TAILS,
+    VOWELS,
+    kiwi,
+    letters_of,
+    neighbours,
+    syllable_of,
+)
 from benchmarks.noise.effects import Effect, Evaluated
-from benchmarks.noise.perturb import KINDS, perturbed
 from benchmarks.results.predictions import predictions_of_result
 from benchmarks.results.results import Result
 from benchmarks.statistics.uncertainty import estimate, scored
 from benchmarks.tasks.labels import Classification, Regression, RelationExtraction
 from benchmarks.tasks.load import TaskData, rows_digest
 from benchmarks.tasks.task import Prediction, Task
+from electrify.storage.files import read_toml
 
 DEFAULT_TASKS = ("klue-ynat", "korean-hate-speech")
 NUM_ROWS = 400  # reported rows of a task that are perturbed by every kind and strength
 SPLIT = "perturbed"
 _SEPARATOR = "|"  # in ids of this split: kind|strength|id
+_FOLDER = Path(__file__).parent
+_KOREAN = read_toml(_FOLDER / "korean.toml")
+# by kind its strengths, in the order of tables
+KINDS: Mapping[str, Sequence[float]] = read_toml(_FOLDER / "perturb.toml")
+
+Perturb = Callable[[str, float, Generator], str]  # text, strength, random numbers
+Change = Callable[[re.Match[str], Generator], str]
+
+
+def _substitution(pattern: str, change: Change) -> Perturb:
+    """`re.sub` of each match with the chance `strength`.
+
+    One number is drawn for each match before any change is: equal generators change at a higher
+    strength all that they change at a lower one.
+    """
+    compiled = re.compile(pattern)
+
+    def perturb(text: str, strength: float, rng: Generator) -> str:
+        chances = iter(rng.random(len(compiled.findall(text))))
+        return compiled.sub(lambda m: change(m, rng) if next(chances) < strength else m[0], text)
+
+    return perturb
+
+
+def _of_words(change: Callable[[str, Generator], str]) -> Perturb:
+    """The same for what stands between spaces."""
+    return _substitution(r"\S+", lambda match, rng: change(match[0], rng))
+
+
+# Korean.
+
+_SYLLABLE = "[가-힣]"
+_LOANWORDS: Mapping[str, str] = _KOREAN["loanwords"] | {
+    other: word for word, other in _KOREAN["loanwords"].items()
+}
+_LOANWORD = "|".join(
+    word if len(word) > 2 else f"(?<!{_SYLLABLE}){word}"
+    for word in sorted(_LOANWORDS, key=len, reverse=True)
+)
+_LEVELS: Mapping[str, str] = _KOREAN["speech_levels"]
+_LEVEL = "|".join(sorted(_LEVELS, key=len, reverse=True))
+_END = r"(?=[\s.!?~…^;)\"'”’]*(?:$|[.!?~…]))"  # of a sentence
+_ENDING = f"(?:{_LEVEL}|{_SYLLABLE}(?:습니다|어요|는다|다)){_END}"
+
+
+def _mistyped_syllable(match: re.Match[str], rng: Generator) -> str:
+    """A syllable with one of its jamo taken for that of a key beside it, vowel for vowel."""
+    parts = list(letters_of(match[0]))
+    places = [number for number, part in enumerate(parts) if neighbours(part)]
+    if not places:  # ㅢ: pressed as two keys
+        return match[0]
+    place = int(rng.choice(places))
+    jamo = [key for key in neighbours(parts[place]) if key in (LEADS, VOWELS, TAILS)[place]]
+    parts[place] = str(rng.choice(jamo)) if jamo else parts[place]
+    return syllable_of(*parts)
+
+
+def _particle_dropped(text: str, strength: float, rng: Generator) -> str:
+    """Without particles that kiwi finds behind a word."""
+    if not re.search(_SYLLABLE, text):
+        return text
+    kept, end = [], 0
+    for token in kiwi().tokenize(text):
+        is_particle = token.form in _KOREAN["particles"].get(token.tag, ())
+        # a particle that is fused with its word, as in 난 and 걸, has no characters of its own
+        is_apart = token.form == text[token.start : token.end] and token.start >= end
+        if is_particle and is_apart and rng.random() < strength:
+            kept.append(text[end : token.start])
+            end = token.end
+    return "".join(kept) + text[end:]
+
+
+def _other_level(ending: str) -> str:
+    """Plain sentences become formal, formal ones polite, polite ones formal; others stay.
+
+    `ending` is one of the table, or a syllable with 습니다, 어요, 는다 or 다 behind it.
+    """
+    if ending in _LEVELS:
+        return _LEVELS[ending]
+    lead, vowel, coda = letters_of(ending[0])
+    stem, rest = ending[0], ending[1:]
+    if coda == "ㅆ":  # 했다, 있었습니다, 갔어요
+        return stem + {"습니다": "어요"}.get(rest, "습니다")
+    if coda and rest == "는다":  # 먹는다
+        return stem + "습니다"
+    if coda == "ㄴ" and rest == "다":  # 간다
+        return syllable_of(lead, vowel, "ㅂ") + "니다"
+    return ending
+
+
+# Noise that text from a crawl has, in any language.
+
+_INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff"
+
+
+def _entity(sign: str) -> str:
+    name = codepoint2name.get(ord("\xa0" if sign == " " else sign), "#x27")
+    return f"&{name};"
+
+
+def _misread(word: str, rng: Generator) -> str:
+    """Its UTF-8 as Windows-1252; bytes that have no letter there as Latin-1 has them."""
+    letters = (bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in word.encode())
+    return "".join(letters)
+
+
+_FUNCTIONS: Mapping[str, Perturb] = {
+    "spacing-removed": _substitution(" ", lambda match, rng: ""),
+    "spacing-added": _substitution(f"(?<={_SYLLABLE})(?={_SYLLABLE})", lambda match, rng: " "),
+    "coda-dropped": _substitution(_SYLLABLE, lambda m, rng: syllable_of(*letters_of(m[0])[:2])),
+    "jamo-nfd": _substitution(_SYLLABLE, lambda m, rng: unicodedata.normalize("NFD", m[0])),
+    "jamo-compatibility": _substitution(_SYLLABLE, lambda m, rng: "".join(letters_of(m[0]))),
+    "keyboard-typo": _substitution(_SYLLABLE, _mistyped_syllable),
+    "laughter": _of_words(lambda word, rng: word + str(rng.choice(_KOREAN["laughter"]))),
+    "emoji": _of_words(lambda word, rng: word + str(rng.choice(_KOREAN["emoji"]))),
+    "loanword-spelling": _substitution(_LOANWORD, lambda match, rng: _LOANWORDS[match[0]]),
+    "speech-level": _substitution(_ENDING, lambda match, rng: _other_level(match[0])),
+    "particle-dropped": _particle_dropped,
+    "html-entities": _substitution(r"[ &<>\"'…·“”‘’]", lambda match, rng: _entity(match[0])),
+    "zero-width": _substitution(
+        r"(?<=\S)(?=\S)", lambda match, rng: str(rng.choice(list(_INVISIBLE)))
+    ),
+    "mojibake": _of_words(_misread),
+}
+
+
+def perturbed(kind: str, texts: Sequence[str], strength: float, row_id: str) -> tuple[str, ...]:
+    """The texts of a row; the same for the same id, whatever the other rows are."""
+    changed = []
+    for number, text in enumerate(texts):
+        seed = hashlib.sha256(f"{kind}\n{row_id}\n{number}".encode()).digest()
+        rng = np.random.default_rng(int.from_bytes(seed[:8], "big"))
+        changed.append(_FUNCTIONS[kind](text, strength, rng))
+    return tuple(changed)
+
+
+# The suite.
 
 
 def accepts(task: Task) -> bool:
-    """Whether a row of the task is a text, or two, with a label or a number that no place in the
-    text carries."""
+    """Whether no place in the text carries the label or number of a row."""
     is_of_rows = isinstance(task, Classification | Regression)
     return is_of_rows and not isinstance(task, RelationExtraction)
 
@@ -55,39 +205,41 @@ def add_rows(task: Task, data: TaskData) -> TaskData:
     return replace(data, **changes)
 
 
-def effects(of: Evaluated) -> Iterator[Effect]:
-    for encoder, task in product(dict.fromkeys(result.role for result in of.results), of.tasks):
-        if own := [r for r in of.results if (r.role, r.task) == (encoder, task.name)]:
-            yield from _effects(of.folder, task, own)
+def effects(done: Evaluated) -> Iterator[Effect]:
+    roles = dict.fromkeys(result.role for result in done.results)
+    for role, task in product(roles, done.tasks):
+        results = [r for r in done.results if (r.role, r.task) == (role, task.name)]
+        if results:
+            yield from _drops(done.folder, task, results)
 
 
-def _effects(folder: Path, task: Task, results: Sequence[Result]) -> Iterator[Effect]:
+def _drops(folder: Path, task: Task, results: Sequence[Result]) -> Iterator[Effect]:
     """Those of one task and encoder, a kind and strength each."""
     clean = {r.seed: predictions_of_result(folder, r) or [] for r in results}
     # by kind and strength: by seed, then by the id of the clean row
-    changed_rows: dict[tuple[str, str], dict[int, dict[str, Prediction]]] = {}
+    perturbed_rows: dict[tuple[str, str], dict[int, dict[str, Prediction]]] = {}
     for result in results:
         for p in predictions_of_result(folder, result, SPLIT) or ():
             kind, strength, row = str(p["id"]).split(_SEPARATOR, 2)
-            rows = changed_rows.setdefault((kind, strength), {}).setdefault(result.seed, {})
-            rows[row] = {**p, "id": row}
+            by_seed = perturbed_rows.setdefault((kind, strength), {})
+            by_seed.setdefault(result.seed, {})[row] = {**p, "id": row}
     values, draws = scored(task, clean)
-    for (kind, strength), changed in changed_rows.items():
+    for (kind, strength), by_seed in perturbed_rows.items():
         mixed = {
-            seed: [changed[seed].get(str(p["id"]), p) for p in predictions]
+            seed: [by_seed[seed].get(str(p["id"]), p) for p in predictions]
             for seed, predictions in clean.items()
         }
         now, draws_now = scored(task, mixed)
         # paired by seed (one fine-tuning has predicted both) and by row
         scores = {seed: draws.scores[seed] - draws_now.scores[seed] for seed in clean}
         lost = {seed: values[seed] - now[seed] for seed in clean}
-        flipped = [
-            p["prediction"] != changed[seed][str(p["id"])]["prediction"]
-            for seed, predictions in clean.items()
-            for p in predictions
-            if str(p["id"]) in changed[seed]
+        flips = [
+            before["prediction"] != after["prediction"]
+            for seed in clean
+            for before, after in zip(clean[seed], mixed[seed], strict=True)
+            if before is not after
         ]
-        yield Effect.of(
+        yield Effect.from_interval(
             estimate(lost, replace(draws, scores=scores)),
             float(np.mean(list(values.values()))),
             float(np.mean(list(now.values()))),
@@ -97,7 +249,7 @@ def _effects(folder: Path, task: Task, results: Sequence[Result]) -> Iterator[Ef
             axis=kind,
             group=strength,
             against="perturbed rows",
-            items=len(changed[results[0].seed]),
+            items=len(by_seed[results[0].seed]),
             seeds=len(results),
-            flips=float(np.mean(flipped)) if isinstance(task, Classification) else math.nan,
+            flips=float(np.mean(flips)) if isinstance(task, Classification) else math.nan,
         )

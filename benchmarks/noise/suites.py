@@ -5,10 +5,12 @@ from typing import Any, Protocol, cast
 
 from benchmarks.noise import fairness, robustness
 from benchmarks.noise.effects import Effect, Evaluated
-from benchmarks.tasks.load import TaskData, noise_tasks
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.load import TaskData, has_data
+from benchmarks.tasks.registry import TASKS, tasks_of
+from benchmarks.tasks.task import OWN, Task
 from electrify.config.evaluate import EvaluateConfig
-from electrify.system.progress import warn
+from electrify.system.outcome import UserError
+from electrify.system.progress import log, warn
 
 
 class Suite(Protocol):
@@ -22,21 +24,17 @@ class Suite(Protocol):
     def add_rows(self, task: Task, data: TaskData) -> TaskData:
         """A task's data with the further rows that one fine-tuning predicts, too."""
 
-    def effects(self, of: Evaluated) -> Iterable[Effect]:
+    def effects(self, done: Evaluated) -> Iterable[Effect]:
         """What it finds in the predictions, before the correction for several tests."""
 
 
-SUITES: Mapping[str, Suite] = {
-    "robustness": cast(Suite, robustness),
-    "fairness": cast(Suite, fairness),
-}
+SUITES = {"robustness": cast(Suite, robustness), "fairness": cast(Suite, fairness)}
 _ENOUGH_SEEDS = 5
 _NUM_PROCESSES = 2
-# what a config that names no recipe leaves out. It is short, for the score itself is not the
-# point, and learns from all states without a decay by layer, which also fits encoders that were
-# pretrained for a short time (docs/recipe-ko.md)
+# beside the recipe "electra", what a config that names no recipe leaves out. It is short, for the
+# score itself is not the point, and learns from all states without a decay by layer, which also
+# fits encoders that were pretrained for a short time (docs/recipe-ko.md)
 _FINETUNING: Mapping[str, Any] = {
-    "recipe": "electra",
     "max_train_examples": 2000,
     "num_epochs": 6.0,
     "pooling": "parts",
@@ -47,31 +45,41 @@ _FINETUNING: Mapping[str, Any] = {
 def noise_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
     """The options of the fine-tunings that a suite looks at: the config's, and `_FINETUNING` where
     it names no recipe. The tasks are those of the config that the suite can look at, or where it
-    names none the suite's own that have data.
+    names none the suite's own; of a suite of tasks those that have data, or all.
 
-    Raises `ValueError` where the suite can look at none of the tasks that the config names.
+    Raises `UserError` where the suite can look at none of the tasks that the config names.
     """
-    module = SUITES[suite]
-    tasks = noise_tasks(options, suite, module.DEFAULT_TASKS, module.accepts)
-    own = {of.task_name: of for of in options.own_tasks}
+    default = SUITES[suite].DEFAULT_TASKS
+    named = tasks_of(options) if options.has_tasks else [TASKS[name] for name in default]
+    if not (tasks := [task for task in named if SUITES[suite].accepts(task)]):
+        raise UserError(
+            f"{suite} cannot look at {', '.join(task.name for task in named)}; name others, or "
+            f"none for {', '.join(default)}"
+        )
+    tasks = [
+        task
+        for task in tasks
+        if task.suite == OWN
+        or task.name in options.tasks
+        or any(has_data(task, folder) for folder in options.data_dirs)
+    ] or tasks
+    names = [task.name for task in tasks]
+    log(f"{suite}: looks at {', '.join(names)}")
     if len(options.seeds) < _ENOUGH_SEEDS:
         warn(
             f"{suite}: with {len(options.seeds)} seeds only very large differences remain after "
             f"the correction for all tests; give evaluate.seeds {_ENOUGH_SEEDS} or more"
         )
-    given: dict[str, Any] = {
+    changes: dict[str, Any] = {
         "suites": (),
-        "tasks": tuple(name for name in tasks if name not in own),
-        "own_tasks": tuple(of for name, of in own.items() if name in tasks),
+        "tasks": tuple(name for name in names if name in TASKS),
+        "own_tasks": tuple(own for own in options.own_tasks if own.task_name in names),
         "train_fractions": (1.0,),
         "search": None,
     }
     if "num_processes" not in options.model_fields_set:
-        given["num_processes"] = _NUM_PROCESSES
+        changes["num_processes"] = _NUM_PROCESSES
     if options.recipe == "auto":
-        given |= {
-            name: value
-            for name, value in _FINETUNING.items()
-            if name == "recipe" or getattr(options, name) is None
-        }
-    return options.model_copy(update=given)
+        unset = {name: v for name, v in _FINETUNING.items() if getattr(options, name) is None}
+        changes |= {"recipe": "electra", **unset}
+    return options.model_copy(update=changes)

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -119,33 +119,6 @@ def check_data(options: EvaluateConfig) -> list[Task]:
         lacks = "; ".join(map(_whence, lacking))
         warn(f"evaluate.data_dir = {shown} has no data of {lacks}: left out of the suite")
     return [task for task in tasks_of(options) if task not in lacking]
-
-
-def noise_tasks(
-    options: EvaluateConfig,
-    suite: str,
-    default_tasks: Sequence[str],
-    accepts: Callable[[Task], bool],
-) -> list[str]:
-    """The tasks of the config that a suite of `NOISE_SUITES` can look at, or where it names none
-    the suite's own that have data, else all of these. `ValueError` where it names others alone."""
-    tasks = list(default_tasks)
-    if options.has_tasks:
-        named = tasks_of(options)
-        tasks = [task.name for task in named if accepts(task)]
-        if not tasks:
-            raise UserError(
-                f"{suite} cannot look at {', '.join(task.name for task in named)}; name others, or "
-                f"none for {', '.join(default_tasks)}"
-            )
-    given = {*options.tasks, *(of.task_name for of in options.own_tasks)}
-    with_data = [
-        name
-        for name in tasks
-        if name in given or any(has_data(TASKS[name], folder) for folder in options.data_dirs)
-    ]
-    log(f"{suite}: looks at {', '.join(with_data or tasks)}")
-    return with_data or tasks
 
 
 def hub_paths(options: EvaluateConfig) -> dict[str, str]:

@@ -109,4 +109,4 @@ def test_every_config_can_be_run(config: str, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize("grid", sorted(path.as_posix() for path in Path(GRIDS).glob("*.toml")))
 @pytest.mark.usefixtures("elsewhere")
 def test_every_grid_can_be_planned(grid: str):
-    assert main(["ablate", grid, "--plan"]) == 0
+    assert main(["ablate", grid, "--dry-run"]) == 0

@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.ablate.grid import (
-    MEAN,
     base_config,
-    column_groups,
     corpus_keys,
     load_grid,
     plan_runs,
@@ -89,15 +87,6 @@ def test_what_decides_a_corpus_tells_it_from_others():
     ):
         keys, others = corpus_keys(base), corpus_keys(load_config(SCRATCH, [override]))
         assert {stage for stage in keys if keys[stage] != others[stage]} == stages
-
-
-def test_the_columns_of_scores_are_all_tasks_each_language_and_each_task():
-    """A language that all have is the first column; tasks of one's own have none."""
-    mixed = column_groups(["klue-ner", "kobest-boolq", "glue-rte", "mine"])
-    assert list(mixed) == [MEAN, "ko", "klue-ner", "kobest-boolq", "glue-rte", "mine"]
-    assert mixed["ko"] == ["klue-ner", "kobest-boolq"]
-    assert list(column_groups(["klue-ner", "kobest-boolq"])) == [MEAN, "klue-ner", "kobest-boolq"]
-    assert column_groups(["klue-ner"]) == {"klue-ner": ["klue-ner"]}
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.ablate.grid import MEAN, Claim, load_grid, plan_runs
-from benchmarks.ablate.report import GridScores, RunFigures, judge, write_report
+from benchmarks.ablate.grid import Claim, load_grid, plan_runs
+from benchmarks.ablate.report import MEAN, RunFigures, fit_scores, judge, write_report
 from benchmarks.statistics.uncertainty import Fit
-from tests.benchmarks.conftest import make_result
 
 SCRATCH = Path("configs/scratch.toml").absolute()
 GRID = (
@@ -21,8 +20,7 @@ GRID = (
     "[experiments.'Which one?']\nvariants = ['a', 'b|<i>', 'c']\n"
     "claims = ['a > b|<i>', 'a > c']\n"
 )
-TASKS = {"klue-ner": "entity_macro_f1", "klue-ynat": "macro_f1", "glue-sst2": "accuracy"}
-RECORDS = {task: make_result(task=task, metric=metric) for task, metric in TASKS.items()}
+TASKS = ("klue-ner", "klue-ynat", "glue-sst2")
 
 
 def figures(variant: str, seed: int, score: float) -> RunFigures:
@@ -32,7 +30,6 @@ def figures(variant: str, seed: int, score: float) -> RunFigures:
         summary={"num_steps": 10, "tokens": 640, "flops_matmul": 2e9, "device": "CPU"},
         valid={"generator_loss": 5.0 + seed},
         scores=dict.fromkeys(TASKS, score) | {"glue-sst2": score + 0.3},
-        records=RECORDS,
         num_degenerate=0,
         hours=0.5,
         git_commit="4954c4323701+",
@@ -61,9 +58,9 @@ def test_claims_are_judged_by_the_mean_and_corrected_over_all(grid, tmp_path):
     planned = plan_runs(grid, [])
     write_report(grid, planned, by_label(RUNS), tmp_path / "out")
     page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    scores = GridScores(RUNS)
-    assert scores.headline == MEAN
-    claims = judge([grid.claims[0], *grid.claims[1:] * 5], scores)
+    fits = fit_scores(RUNS)
+    assert list(fits) == [MEAN, *TASKS]
+    claims = judge([grid.claims[0], *grid.claims[1:] * 5], fits[MEAN])
     told = "cannot be told apart"  # alone, the first claim would hold
     assert [claim.outcome for claim in claims] == [told, *["not run"] * 5]
     p = claims[0].difference.p
@@ -127,13 +124,6 @@ def test_p_is_right_as_often_as_it_says(is_complete: bool):
     assert 8 <= hits <= 33  # 20, and 3 standard errors
 
 
-def judged(claims: list[Claim], values: Table):
-    """Verdicts of a grid of one column with these scores."""
-    scores = GridScores([])
-    scores.fits = {"score": Fit(values)}
-    return judge(claims, scores)
-
-
 def test_outcomes():
     values = {
         "low": {0: 0.1, 1: 0.11},
@@ -150,7 +140,7 @@ def test_outcomes():
         Claim("low", "odd", True),
         Claim("low", "none", False),
     ]
-    assert [v.outcome for v in judged(claims, values)] == [
+    assert [v.outcome for v in judge(claims, Fit(values))] == [
         "holds",
         "does not hold: the other way round",
         "cannot be told apart",
@@ -169,5 +159,5 @@ def test_variants_without_a_seed_in_common_are_not_compared():
     assert apart.difference("b", "a").value == pytest.approx(0.205)
     linked = Fit(values | {"d": {1: 0.6, 2: 0.7}})
     assert linked.difference("c", "a").value == pytest.approx(0.2, abs=0.01)
-    (found,) = judged([Claim("c", "a", False)], values)
+    (found,) = judge([Claim("c", "a", False)], apart)
     assert found.outcome == "too few seeds to tell"
