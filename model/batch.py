@@ -58,7 +58,7 @@ class Batch:
         return map_tensors(self, lambda tensor: tensor[rows])
 
     def split(self, size: int) -> list["Batch"]:
-        """In parts of so many sequences."""
+        """Into batches of so many sequences."""
         num_rows = len(self.input_ids)
         if size >= num_rows:
             return [self]
@@ -70,8 +70,8 @@ class Batch:
 
     def tensors(self) -> list[Tensor]:
         noise = self.noise
-        drawn = [noise.positions, noise.mask, noise.samples]
-        return [self.input_ids, self.token_type_ids, *drawn, self.languages]
+        draws = [noise.positions, noise.mask, noise.samples]
+        return [self.input_ids, self.token_type_ids, *draws, self.languages]
 
     def filled_up(self, num_sequences: int, pad: int) -> "Batch":
         """With sequences of padding alone, which count for nothing, up to a number of sequences."""
@@ -126,8 +126,8 @@ UNITS = ("chosen", "tokens")  # chosen positions, real tokens
 
 def counts_of(masked: Masked) -> Tensor:
     """What losses are means over: (2,) fp32, a number for each of `UNITS`."""
-    parts = masked.weights, masked.tokens
-    return torch.stack([part.sum(dtype=torch.float32) for part in parts])
+    counted = masked.weights, masked.tokens
+    return torch.stack([flags.sum(dtype=torch.float32) for flags in counted])
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class Outputs:
         return counts_of(self.masked)
 
     def without_gradient(self) -> "Outputs":
-        terms = {name: replace(of, total=of.total.detach()) for name, of in self.terms.items()}
+        terms = {n: replace(term, total=term.total.detach()) for n, term in self.terms.items()}
         return replace(self, terms=terms)
 
     def loss(self, counts: Tensor | None = None) -> Tensor:

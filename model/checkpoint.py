@@ -85,7 +85,7 @@ def save_checkpoint(
     if not is_main_process():
         return target
     tensors = {
-        MODEL: {n: of.detach().cpu().contiguous() for n, of in model.named_parameters()},
+        MODEL: {n: p.detach().cpu().contiguous() for n, p in model.named_parameters()},
         OPTIMIZER: optimizer_tensors(model, optimizer),
     }
     temporary = target.with_name(f"{target.name}.tmp")
@@ -242,10 +242,10 @@ def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], where: object
 _FILE = re.compile(r"checkpoint-(\d+)/([^/]+)$")
 
 
-def mirrored_steps(place: Folder) -> dict[int, bool]:
+def mirrored_steps(remote: Folder) -> dict[int, bool]:
     """The steps of the checkpoints at an address, in their order, and whether each is whole."""
     steps: dict[int, set[str]] = {}
-    for match in filter(None, map(_FILE.fullmatch, place.files())):
+    for match in filter(None, map(_FILE.fullmatch, remote.files())):
         steps.setdefault(int(match[1]), set()).add(match[2])
     return {step: CHECKPOINT_STATE in steps[step] for step in sorted(steps)}
 
@@ -258,12 +258,12 @@ def upload_checkpoint(checkpoint: Path, url: str, keep: int, keep_every: int | N
     step, metrics = checkpoint_step(checkpoint), checkpoint.parent / METRICS
     sources = [*checkpoint.iterdir(), *([metrics] if metrics.is_file() else [])]
     try:
-        place = Folder(url)
-        place.put_whole(checkpoint.name, {p.name: p for p in sources}, last=CHECKPOINT_STATE)
-        steps = mirrored_steps(place)
+        remote = Folder(url)
+        remote.put_whole(checkpoint.name, {p.name: p for p in sources}, last=CHECKPOINT_STATE)
+        steps = mirrored_steps(remote)
         before = [n for n, is_whole in steps.items() if is_whole and n < step]
         for other in steps.keys() - kept_steps([*before, step], keep, keep_every):
-            place.remove_folder(f"checkpoint-{other}", first=CHECKPOINT_STATE)
+            remote.remove_folder(f"checkpoint-{other}", first=CHECKPOINT_STATE)
     except Exception as error:  # each file system has errors of its own
         warn(
             f"{checkpoint.name} could not be copied to {url} ({type(error).__name__}: {error}); "
@@ -278,15 +278,15 @@ def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any]) -> Non
     machine, before any loads. `ValueError` if the address cannot be read, or holds another run's
     checkpoints than `identity` says.
     """
-    place = Folder(url)
+    remote = Folder(url)
     own = {folder.resolve(), folder.with_suffix("").resolve()}
-    if place.local is not None and place.local.resolve() in own:
+    if remote.local is not None and remote.local.resolve() in own:
         raise UserError(
             f"pretrain.checkpoint_dir = {url!r} is where the run keeps its checkpoints anyway: "
             "leave it out, or give a place that outlives this machine"
         )
     with explained(f"pretrain.checkpoint_dir = {url!r}", "read"):
-        steps = mirrored_steps(place)
+        steps = mirrored_steps(remote)
     newest = newest_state(folder).get("step", 0)
     for step in reversed([step for step, is_whole in steps.items() if is_whole]):
         if step <= newest:
@@ -295,8 +295,8 @@ def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any]) -> Non
         temporary = target.with_name(f"{target.name}.tmp")
         shutil.rmtree(temporary, ignore_errors=True)
         try:
-            names = [name.partition("/")[2] for name in place.files(target.name)]
-            place.get_all({f"{target.name}/{name}": temporary / name for name in names})
+            names = [name.partition("/")[2] for name in remote.files(target.name)]
+            remote.get_all({f"{target.name}/{name}": temporary / name for name in names})
             state = read_state(temporary)
         except Exception as error:  # damaged, or lost on the way
             warn(f"checkpoint-{step} in {url} is damaged ({error}); trying the one before")

@@ -75,7 +75,7 @@ class ElectraPretrainer(nn.Module):
         detects, predicts = config.has_detection_head, config.has_language_head
         self.discriminator_head = DiscriminatorHead(self.shape) if detects else None
         self.language_head = GeneratorHead(self.shape) if predicts or config.mlm_steps else None
-        # made anew from the shards, so no checkpoint needs them
+        # made again from the shards, so no checkpoint needs them
         self.noise_cumulative: Tensor | None
         cumulative = None if noise_probabilities is None else cumulative_of(noise_probabilities)
         self.register_buffer("noise_cumulative", cumulative, persistent=False)

@@ -203,7 +203,7 @@ def estimate(config: RunConfig) -> list[str]:
     flops = run_flops(pretrain, vocab)
     precision = cpu_precision() if pretrain.precision == "auto" else pretrain.precision
     cpu_rate = _CPU_RATES.get(precision, _CPU_RATES["fp32"])
-    measured, rate = next((of for of in _H200 if of[0] <= pretrain.hidden_size), _H200[-1])
+    measured, rate = next((pair for pair in _H200 if pair[0] <= pretrain.hidden_size), _H200[-1])
     seconds = {
         f"one H200 in bf16 at {rate / 1e12:.0f} TFLOP/s, as width {measured} reaches": (
             flops.matmul / rate

@@ -18,6 +18,7 @@ from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex
 from model.plan import EncoderShape
 
 Attended = Tensor | BlockMask  # who attends to whom
+Context = tuple[Attended | None, Tensor | None]  # that, and the rotation of the positions
 
 
 class Embeddings(nn.Module):
@@ -75,8 +76,8 @@ def _summed_rows(
     position, token_type = others
     # the first L in order are no look-up, and their gradient is a sum in place of a scatter
     first = position[: words.shape[1]]
-    places = first if positions is None else F.embedding(positions, position)
-    return F.embedding(words, word) + places + F.embedding(token_types, token_type)
+    rows = first if positions is None else F.embedding(positions, position)
+    return F.embedding(words, word) + rows + F.embedding(token_types, token_type)
 
 
 class SelfAttention(nn.Module):
@@ -92,14 +93,17 @@ class SelfAttention(nn.Module):
         self.attention_output = nn.Linear(hidden, hidden, bias)
         self.dropout = nn.Dropout(shape.hidden_dropout_prob)
 
-    def _heads(self, projected: Tensor) -> Tensor:
-        """Of query, key and value in one (B, L, 3 H): (3, B, heads, L, head size)."""
-        return torch.unflatten(projected, -1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
-
-    @property
-    def _attention_dropout(self) -> float:
-        """The fraction of attention weights that are dropped now."""
-        return self.attention_dropout if self.training else 0.0
+    def _attended(
+        self, projected: Tensor, attention_mask: Attended | None, rotation: Tensor | None = None
+    ) -> Tensor:
+        """`attend` of query, key and value in one (B, L, 3 H): (B, L, H)."""
+        heads = torch.unflatten(projected, -1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
+        if rotation is None:
+            query, key, value = heads
+        else:
+            (query, key), value = rotate(heads[:2], rotation), heads[2]
+        dropout = self.attention_dropout if self.training else 0.0
+        return attend(query, key, value, attention_mask, dropout).transpose(1, 2).flatten(2)
 
 
 class Layer(SelfAttention):
@@ -127,9 +131,7 @@ class Layer(SelfAttention):
             [self.intermediate],
             [self.output],
         )
-        query, key, value = self._heads(F.linear(hidden, *inputs))
-        heads = attend(query, key, value, attention_mask, self._attention_dropout)
-        attended = heads.transpose(1, 2).flatten(2)
+        attended = self._attended(F.linear(hidden, *inputs), attention_mask)
         hidden = self.attention_norm(hidden + self.dropout(F.linear(attended, *attention_output)))
         widened = F.linear(F.gelu(F.linear(hidden, *intermediate)), *output)
         normed: Tensor = self.output_norm(hidden + self.dropout(widened))
@@ -165,10 +167,8 @@ class ModernLayer(SelfAttention):
             [self.gate],
             [self.output],
         )
-        heads = self._heads(F.linear(self.attention_norm(hidden), *inputs))
-        (query, key), value = rotate(heads[:2], rotation), heads[2]
-        heads = attend(query, key, value, attention_mask, self._attention_dropout)
-        attended = heads.transpose(1, 2).flatten(2)
+        projected = F.linear(self.attention_norm(hidden), *inputs)
+        attended = self._attended(projected, attention_mask, rotation)
         hidden = hidden + self.dropout(F.linear(attended, *attention_output))
         # two products: the gradient of one, cut in two, would be computed twice to be joined again
         normed = self.output_norm(hidden)
@@ -183,10 +183,10 @@ def rotary_frequencies(head_size: int, theta: float) -> Tensor:
     return 1.0 / theta ** (torch.arange(0, head_size, 2, dtype=torch.float) / head_size)
 
 
-def rotation_at(places: Tensor, frequencies: Tensor) -> Tensor:
-    """Cosines and sines by which the pairs at L places turn: (2, L, d). As the first of a pair
+def rotation_at(positions: Tensor, frequencies: Tensor) -> Tensor:
+    """Cosines and sines by which the pairs at L positions turn: (2, L, d). As the first of a pair
     becomes first x cosine - second x sine, the sines of the first half are negative."""
-    angles = places[:, None].float() * frequencies.float()
+    angles = positions[:, None].float() * frequencies.float()
     sines = angles.sin()
     return torch.stack([angles.cos().repeat(1, 2), torch.cat([-sines, sines], -1)])
 
@@ -202,8 +202,9 @@ def rotate(heads: Tensor, rotation: Tensor) -> Tensor:
 
 def _products(hidden: Tensor, *products: Sequence[nn.Linear]) -> list[tuple[Tensor, Tensor | None]]:
     """Weight and bias of each matrix product, of which each is several joined."""
-    groups = [[of.weight for of in product] for product in products]
-    groups += [[of.bias for of in product] for product in products if product[0].bias is not None]
+    groups = [[linear.weight for linear in product] for product in products]
+    biased = [product for product in products if product[0].bias is not None]
+    groups += [[linear.bias for linear in product] for product in biased]
     kind = hidden.device.type
     if torch.is_autocast_enabled(kind):
         joined = _joined_in(torch.get_autocast_dtype(kind), groups)
@@ -279,18 +280,18 @@ def _attend_in_blocks(
     return heads.flatten(2, 3)[:, :, :length]
 
 
-def local_mask(mask: Tensor | None, places: Tensor, window: int) -> Tensor:
-    """Restricts a mask of L places, (B, 1, L, L) or None, to `window` // 2 tokens on each
+def local_mask(mask: Tensor | None, positions: Tensor, window: int) -> Tensor:
+    """Restricts a mask of L positions, (B, 1, L, L) or None, to `window` // 2 tokens on each
     side: (B or 1, 1, L, L), or beyond three windows one of blocks, (B or 1, n, 1, W, 2 W), which
     are slower below. Every token attends to itself: without any key it would be nan."""
-    reach, length = window // 2, len(places)
+    reach, length = window // 2, len(positions)
     if length <= 6 * reach:
-        offsets = places - places[:, None]
+        offsets = positions - positions[:, None]
         near = (offsets.abs() <= reach)[None, None]
         return (near if mask is None else near & mask) | (offsets == 0)
     num_blocks = -(-length // (2 * reach))
-    queries = torch.arange(num_blocks * 2 * reach, device=places.device).view(num_blocks, -1, 1)
-    keys = queries[:, :1] - reach + torch.arange(4 * reach, device=places.device)  # (n, 1, 2 W)
+    queries = torch.arange(num_blocks * 2 * reach, device=positions.device).view(num_blocks, -1, 1)
+    keys = queries[:, :1] - reach + torch.arange(4 * reach, device=positions.device)  # (n, 1, 2 W)
     near = ((queries - keys).abs() <= reach) & (keys >= 0) & (keys < length)
     near = near[None]
     if mask is not None:
@@ -371,29 +372,26 @@ class Encoder(nn.Module):
             hidden = self.project(embedded).to(embedded.dtype)
         if self.shape.is_modern:
             hidden = self.dropout(self.norm(hidden))
-        of_global, of_local = self._contexts(embedded.shape[1], attention_mask)
+        everywhere, local = self._contexts(embedded.shape[1], attention_mask)
         for layer in self.layers:
-            hidden = layer(hidden, *(of_local if layer.is_local else of_global))
+            hidden = layer(hidden, *(local if layer.is_local else everywhere))
         return self.final_norm(hidden) if self.shape.is_modern else hidden
 
-    def _contexts(
-        self, length: int, mask: Tensor | None
-    ) -> tuple[tuple[Attended | None, Tensor | None], tuple[Attended | None, Tensor | None]]:
-        """Attention mask and rotation of layers with global and of those with local attention."""
+    def _contexts(self, length: int, mask: Tensor | None) -> tuple[Context, Context]:
+        """Those of layers with global and with local attention."""
         documents = mask if mask is not None and mask.dim() == 2 else None
         everywhere = mask if documents is None else in_documents(documents)
         if not self.shape.is_modern:
             return (everywhere, None), (everywhere, None)
-        places = torch.arange(length, device=self.global_frequencies.device)
-        window = self.shape.local_attention
-        local: Attended
-        if documents is None:
-            local = local_mask(mask, places, window)
-        else:
-            local = in_documents(documents, window)
+        positions = torch.arange(length, device=self.global_frequencies.device)
+        local: Attended = (
+            local_mask(mask, positions, self.shape.local_attention)
+            if documents is None
+            else in_documents(documents, self.shape.local_attention)
+        )
         return (
-            (everywhere, rotation_at(places, self.global_frequencies)),
-            (local, rotation_at(places, self.local_frequencies)),
+            (everywhere, rotation_at(positions, self.global_frequencies)),
+            (local, rotation_at(positions, self.local_frequencies)),
         )
 
 

@@ -134,8 +134,8 @@ class RunLog:
         if not self._ranks.is_first:
             return
         seconds = round(self._seconds, 3)
-        place = {"step": step, "tokens": self._cost_until(step).positions, "seconds": seconds}
-        record = {"kind": kind, **place, **nested(figures)}
+        moment = {"step": step, "tokens": self._cost_until(step).positions, "seconds": seconds}
+        record = {"kind": kind, **moment, **nested(figures)}
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
         self._boards.log(step, {f"{kind}/{name}": value for name, value in figures.items()})

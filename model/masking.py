@@ -138,7 +138,7 @@ def document_blocks(input_ids: Tensor, token_type_ids: Tensor, sep_id: int) -> T
 
 
 def document_positions(blocks: Tensor) -> Tensor:
-    """Each token's place in its block, which begins at 0: (B, L) int64."""
+    """Each token's position in its block, from 0 on: (B, L) int64."""
     column = torch.arange(blocks.shape[1], device=blocks.device).expand_as(blocks)
     inside = F.pad(blocks[:, 1:] == blocks[:, :-1], (1, 0))  # the row's first token is not
     return column - running_maximum(column.masked_fill(inside, 0))

@@ -109,8 +109,7 @@ class AdversarialElectra(ElectraPretrainer):
     def main_loss(self, masked: Masked, samples: Samples, terms: Terms) -> Outputs:
         assert isinstance(samples, RewardedSamples)
         assert self.baseline is not None
-        plain = Samples(samples.ids, samples.predicted)
-        outputs = super().main_loss(masked, plain, terms)
+        outputs = super().main_loss(masked, Samples(samples.ids, samples.predicted), terms)
         assert outputs.detected is not None
         reward = outputs.detected.losses.gather(1, masked.positions)
         raw = self.baseline(samples.hidden).squeeze(-1).float()

@@ -95,7 +95,7 @@ class AdamW(torch.optim.AdamW):
         in the same pass.
         """
         divisors = divisors or [None] * len(self.param_groups)
-        is_one = self._is_fused and all(of is divisors[0] for of in divisors)
+        is_one = self._is_fused and all(divisor is divisors[0] for divisor in divisors)
         self.grad_scale = divisors[0] if is_one else None
         for group, divisor in zip(self.param_groups, divisors, strict=True):
             moved = [parameter for parameter in group["params"] if parameter.grad is not None]
@@ -210,11 +210,11 @@ class Muon(AdamW):
         if self.loss_scale is not None:  # a skipped update adds to a buffer what it is, and moves 0
             skips = self.loss_scale.skips
             pairs = zip(gradients, buffers, strict=True)
-            gradients = [torch.where(skips > 0, buffer, of) for of, buffer in pairs]
+            gradients = [torch.where(skips > 0, buffer, gradient) for gradient, buffer in pairs]
             rate = rate * (1 - skips)
         torch._foreach_lerp_(buffers, gradients, 1 - _MOMENTUM)
         updates = torch._foreach_lerp(gradients, buffers, _MOMENTUM)
-        moved = orthogonal(torch.stack([_wide(of) for of in updates]), self._products).float()
+        moved = orthogonal(torch.stack([*map(_wide, updates)]), self._products).float()
         moved *= rate * size
         num_wide = sum(_is_wide(p) for p in parameters)
         moves = [*moved[:num_wide], *moved[num_wide:].mT.contiguous()]
@@ -331,9 +331,9 @@ def clip(optimizer: AdamW, config: PretrainConfig) -> tuple[Tensor, list[Tensor]
     for network in dict.fromkeys(networks):
         gradients = [
             parameter.grad
-            for group, of in zip(groups, networks, strict=True)
+            for group, own in zip(groups, networks, strict=True)
             for parameter in group["params"]
-            if of == network and parameter.grad is not None
+            if own == network and parameter.grad is not None
         ]
         norms[network] = torch.nn.utils.get_total_norm(gradients or none)
     divisors = {of: (norm / config.max_gradient_norm).clamp(min=1.0) for of, norm in norms.items()}

@@ -211,13 +211,13 @@ def stages_of(config: PretrainConfig) -> list[tuple[Stage, int, int]]:
     return [("joint", 0, end)]
 
 
-def _place(config: PretrainConfig, step: int) -> tuple[Stage, int, int]:
-    return [place for place in stages_of(config) if place[1] <= step][-1]
+def _span_at(config: PretrainConfig, step: int) -> tuple[Stage, int, int]:
+    return [span for span in stages_of(config) if span[1] <= step][-1]
 
 
 def stage_at(config: PretrainConfig, step: int) -> Stage:
     """What the update that follows `step` finished ones trains."""
-    return _place(config, step)[0]
+    return _span_at(config, step)[0]
 
 
 def learning_rate(step: int, config: PretrainConfig) -> float:
@@ -232,7 +232,7 @@ def learning_rate(step: int, config: PretrainConfig) -> float:
     `mlm_steps` the rate warms up again, to another peak.
     """
     assert 0 <= step <= config.num_steps, step
-    stage, first, end = _place(config, step)
+    stage, first, end = _span_at(config, step)
     done, num_steps = step - first, end - first
     if config.objective == "electra-two-stage":
         left = 1 - done / num_steps
@@ -281,7 +281,7 @@ def phase_readers(config: RunConfig, shards: "TokenShards") -> list[PhaseReader]
 def passes_of(readers: Sequence[PhaseReader]) -> dict[str, float]:
     """How often a run reads each language's text."""
     passes = [one.reader.passes(one.num_sequences) for one in readers]
-    return {language: sum(of[language] for of in passes) for language in passes[0]}
+    return {language: sum(phase[language] for phase in passes) for language in passes[0]}
 
 
 def mixture_table(readers: Sequence[PhaseReader]) -> Iterator[str]:
@@ -297,6 +297,6 @@ def mixture_table(readers: Sequence[PhaseReader]) -> Iterator[str]:
     tokens = [sum(one.tokens()[language] for one in readers) for language in languages]
     sizes = readers[-1].reader.schedule.sizes
     columns.append(("sequences", *(f"{size:,}" for size in sizes)))
-    columns.append(("tokens read", *(f"{of:,.0f}" for of in tokens)))
-    columns.append(("epochs", *(f"{of:.2f}" for of in passes_of(readers).values())))
+    columns.append(("tokens read", *(f"{number:,.0f}" for number in tokens)))
+    columns.append(("epochs", *(f"{number:.2f}" for number in passes_of(readers).values())))
     yield from aligned([*zip(*columns, strict=True)])

@@ -272,7 +272,7 @@ class Trainer:
 
     def _make_state(self) -> None:
         """On XLA all that a step changes must be there before the first, and as a step leaves it:
-        what the first one made or changed would be something else to the second, compiled anew."""
+        what the first one made or changed would be something else to the second, compiled again."""
         if self.device.type != "xla":
             return
         self.optimizer.make_state()

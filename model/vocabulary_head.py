@@ -80,7 +80,7 @@ def head_loss(
         figures = _HeadLoss.apply(*learned, *rows)  # type: ignore[no-untyped-call]
     else:
         figures, _ = _in_chunks(*learned, rows, with_gradient=False)
-    return HeadLoss(figures[0], *(of.view(shape) for of in figures[1:]))
+    return HeadLoss(figures[0], *(figure.view(shape) for figure in figures[1:]))
 
 
 class _HeadLoss(torch.autograd.Function):
@@ -127,7 +127,7 @@ def _in_chunks(
             of_table = _add_product(of_table, gradient.t(), own)
             summed = gradient.sum(dim=0, dtype=of_table.dtype)
             of_bias = summed if of_bias is None else of_bias.add_(summed)
-    losses, hits, *sampled = (torch.cat(of) for of in zip(*figures, strict=True))
+    losses, hits, *sampled = map(torch.cat, zip(*figures, strict=True))
     if len(matrix) > len(table):  # for logits that are not finite
         sampled = [ids.clamp(max=len(table) - 1) for ids in sampled]
     total = (losses * rows.weights).sum()
@@ -164,7 +164,7 @@ def _losses(
         gradient = torch.mul(relative, scale, out=logits).scatter_(
             1, there, at_target.to(logits.dtype)
         )
-    return tuple(of.squeeze(1) for of in figures), gradient
+    return tuple(figure.squeeze(1) for figure in figures), gradient
 
 
 def _filled_up(table: Tensor, bias: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -14,8 +14,8 @@ Size = Literal["small", "small++", "base", "large", "modern-small", "modern-base
 # values in the order of `Size`
 SIZES: dict[str, list[str | float]] = TABLES["sizes"]
 SIZE_PRESETS: dict[str, dict[str, Any]] = {
-    size: {key: values[place] for key, values in SIZES.items()}
-    for place, size in enumerate(get_args(Size))
+    size: {key: values[index] for key, values in SIZES.items()}
+    for index, size in enumerate(get_args(Size))
 }
 
 

@@ -76,7 +76,7 @@ class RunConfig(EvaluationRun):
         if any(source.language == "auto" or source.language_field for source in sources):
             return self  # the shards will say which there are
         known = self.clean.languages
-        mixtures = [self.pretrain.mixture, *(of.mixture for of in self.pretrain.curriculum)]
+        mixtures = [self.pretrain.mixture, *(phase.mixture for phase in self.pretrain.curriculum)]
         for mixture in filter(None, mixtures):
             mixture.check_names(known, "no source has")
         return self

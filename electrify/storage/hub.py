@@ -69,7 +69,7 @@ def hub_failure(error: BaseException) -> str:
     """Why a call of `datasets`, `huggingface_hub` or `transformers` failed, and the next step.
 
     These wrap the hub's answer in errors of many kinds, the first of which may say "not found"
-    where the hub is busy. What is none of the hub's is told by its first line.
+    where the hub is busy. Of another error it is the first line.
     """
     for each in _causes(error):
         name, status = type(each).__name__, _status(each)

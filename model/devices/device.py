@@ -142,7 +142,7 @@ def overwrite(tensor: Tensor, value: Tensor | float) -> None:
     """Put a value in place of what a tensor holds between two steps.
 
     Its memory stays where it is, but on XLA: there a copy would be noted down for the next step,
-    which would be compiled anew.
+    which would be compiled again.
     """
     if tensor.device.type == "xla":
         if not isinstance(value, Tensor):

@@ -69,7 +69,7 @@ Weights = dict[str, Tensor]
 class InitialWeights:
     """Weights of each network by itself, under the names of `model.electra`."""
 
-    place: str
+    name: str
     weights: Weights
     shape: EncoderShape  # of the main network
     generator_shape: EncoderShape | None  # None: there is no generator
@@ -121,13 +121,13 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
         name: _fitted(name, given[name], tensor, rows) if name in given else tensor
         for name, tensor in untie(state, pretrain).items()
     }
-    restore_model(model, tie(filled, pretrain), source.place)
+    restore_model(model, tie(filled, pretrain), source.name)
     _report(source, rows, filled, given, len(state.get("embeddings.position.weight", ())))
     _warn_of_lost(source, filled, given, pretrain)
     lowercase = config.vocab.lowercase
     if source.is_lowercase not in (None, lowercase):
         warn(
-            f"{source.place} has do_lower_case = {str(source.is_lowercase).lower()}, this run "
+            f"{source.name} has do_lower_case = {str(source.is_lowercase).lower()}, this run "
             f"vocab.lowercase = {str(lowercase).lower()}: the model has not learnt such text"
         )
 
@@ -168,7 +168,7 @@ def _rows_between(source: InitialWeights, config: RunConfig) -> PieceRows:
         return PieceRows([[index] for index in range(size)], size)
     if source.spell is None:
         raise UserError(
-            f"pretrain.initial_model = {source.place!r} was trained with another tokenizer than "
+            f"pretrain.initial_model = {source.name!r} was trained with another tokenizer than "
             f"this run's ({source.tokenizer_sha256}, here {shards.tokenizer_sha256}), and its "
             "vocabulary is not there: keep its run's vocab/ beside its pretrain/"
         )
@@ -229,7 +229,7 @@ def _differences(theirs: EncoderShape, ours: EncoderShape) -> dict[str, str]:
 
 
 def _given(source: InitialWeights, config: PretrainConfig, uses_generator: bool) -> Weights:
-    """The earlier weights that the new run has a place for, by network."""
+    """The earlier weights that the new run has a use for, by network."""
     if uses_generator:
         return source.weights
     of_generator = ("generator", "baseline")  # and its embeddings and head
@@ -259,7 +259,7 @@ def _warn_of_lost(
     lost = [n for n in filled if n in given and not torch.allclose(shared[n], filled[n], atol=1e-5)]
     if lost:
         warn(
-            f"{source.place}: the generator has weights of its own, {_parts(lost)}; with "
+            f"{source.name}: the generator has weights of its own, {_parts(lost)}; with "
             f'pretrain.weight_sharing = "{config.weight_sharing}" the discriminator\'s replace '
             'them, with "none" they stay'
         )
@@ -273,7 +273,7 @@ def _report(
     num_positions: int,
 ) -> None:
     taken = _parts(name for name in filled if name in given)
-    log(f"initial weights from {source.place}: {taken}")
+    log(f"initial weights from {source.name}: {taken}")
     if new := [name for name in filled if name not in given]:
         log(f"start at random, because the old model lacks them: {_parts(new)}")
     num_old = len(given.get("embeddings.position.weight", ()))
@@ -306,28 +306,28 @@ _HUB_FILES = ["*.json", "*.txt", "*.safetensors", "*.bin"]
 def read_source(config: PretrainConfig) -> InitialWeights:
     """What `initial_model` and `initial_generator` name; `UserError` if it cannot be read."""
     check_initial(config)
-    place, generator = config.initial_model, config.initial_generator
-    assert place is not None
-    checkpoint = initial_checkpoint(place)
+    name, generator = config.initial_model, config.initial_generator
+    assert name is not None
+    checkpoint = initial_checkpoint(name)
     if checkpoint is None:
-        return _from_transformers(place, generator)
+        return _from_transformers(name, generator)
     if generator is not None:
         raise UserError(
-            f"pretrain.initial_generator = {generator!r} beside the run {place!r}, which has a "
-            f"generator of its own: leave it out, or give initial_model = {place}/export/"
+            f"pretrain.initial_generator = {generator!r} beside the run {name!r}, which has a "
+            f"generator of its own: leave it out, or give initial_model = {name}/export/"
             "discriminator"
         )
-    return _from_checkpoint(place, checkpoint)
+    return _from_checkpoint(name, checkpoint)
 
 
-def _from_checkpoint(place: str, path: Path) -> InitialWeights:
+def _from_checkpoint(name: str, path: Path) -> InitialWeights:
     try:
         state, weights = read_weights(path)
         identity = state["identity"]
         sha256, vocab_size = str(identity["tokenizer_sha256"]), int(identity["vocab_size"])
     except DAMAGES as error:
         raise UserError(
-            f"pretrain.initial_model = {place!r}: {path} is damaged ({error}); name another "
+            f"pretrain.initial_model = {name!r}: {path} is damaged ({error}); name another "
             "checkpoint folder of that run"
         ) from None
     config = trained_options(identity, path)
@@ -340,7 +340,7 @@ def _from_checkpoint(place: str, path: Path) -> InitialWeights:
             )
         spell = wordpiece(read_pieces(vocab))
     return InitialWeights(
-        place,
+        name,
         untie(weights, config),
         shape,
         shape_of_generator,
@@ -351,8 +351,8 @@ def _from_checkpoint(place: str, path: Path) -> InitialWeights:
     )
 
 
-def _from_transformers(place: str, generator: str | None) -> InitialWeights:
-    main = _folder(place, "initial_model")
+def _from_transformers(name: str, generator: str | None) -> InitialWeights:
+    main = _folder(name, "initial_model")
     extra: list[tuple[Path, Network]] = []
     if not (main / "config.json").is_file() and (main / "discriminator").is_dir():
         # a run's export: all of it
@@ -386,7 +386,7 @@ def _from_transformers(place: str, generator: str | None) -> InitialWeights:
         weights |= added
     lowercase = is_lowercase(main)
     return InitialWeights(
-        place, weights, given.shape, shape_of_generator, None, num_pieces, spell, lowercase
+        name, weights, given.shape, shape_of_generator, None, num_pieces, spell, lowercase
     )
 
 
@@ -521,7 +521,7 @@ def _modern_shape(config: Any, path: Path) -> EncoderShape:
     every = [*is_local[1:], False].index(False) + 1
     is_periodic = is_local == [layer % every > 0 for layer in range(len(is_local))]
     rope = config.rope_parameters
-    if not is_periodic or any(of["rope_type"] != "default" for of in rope.values()):
+    if not is_periodic or any(kind["rope_type"] != "default" for kind in rope.values()):
         raise UserError(
             f"{path}: layer_types or rope_parameters are none that can be trained on: every nth "
             "layer must be global, and positions of the type default"

@@ -1,15 +1,18 @@
 """The head in chunks is cross-entropy, softmax and `sample_tokens`; reference: their own formulas
 on all logits, and autograd in fp64."""
 
+from collections import Counter
+
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from model import vocabulary_head as head_loss_module
 from model.masking import sample_tokens
 from model.vocabulary_head import HeadLoss, head_loss, is_most_likely, token_losses
-from tests.model.operators import record
 
 SHAPE, WIDTH, VOCAB_SIZE = (3, 7), 6, 300
 Learned = tuple[Tensor, Tensor, Tensor]
@@ -155,6 +158,24 @@ def test_the_gradient_of_a_sure_target_is_not_rounded_away(dtype: torch.dtype):
 # --- memory, graphs, corners ----------------------------------------------------------------------
 
 
+class Made(TorchDispatchMode):
+    """Counts new tensors, not views and empty ones, by shape and type."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tensors: Counter[tuple[tuple[int, ...], torch.dtype]] = Counter()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        given = {*map(id, tree_leaves((args, kwargs)))}  # results in place
+        name = function.overloadpacket.__name__
+        if not (function.is_view or "empty" in name or name in ("detach", "_unsafe_view")):
+            for leaf in tree_leaves(result):
+                if isinstance(leaf, Tensor) and id(leaf) not in given:
+                    self.tensors[tuple(leaf.shape), leaf.dtype] += 1
+        return result
+
+
 @pytest.mark.parametrize("bf16", [False, True])
 def test_no_tensor_has_more_of_the_vocabulary_than_a_chunk(bf16: bool, monkeypatch):
     monkeypatch.setitem(head_loss_module._CHUNK_ELEMENTS, "cpu", 7 * VOCAB_SIZE)
@@ -165,7 +186,9 @@ def test_no_tensor_has_more_of_the_vocabulary_than_a_chunk(bf16: bool, monkeypat
             found = head_loss(*given, targets(), weights(), uniforms())
         found.total.backward()
 
-    found = record(run).made.items()
+    with Made() as made_by:
+        run()
+    found = made_by.tensors.items()
     wide = {key: count for key, count in found if key[0] and key[0][-1] == VOCAB_SIZE}
     made = {dtype: count for (shape, dtype), count in wide.items() if shape == (7, VOCAB_SIZE)}
     # three chunks: logits, in whose place their gradient is, and probabilities
