@@ -12,35 +12,16 @@ import pytest
 from electrify.check import describe_config, list_runs
 from electrify.cli import main
 from electrify.config.load import load_config
+from tests.pipeline.cases import read_cases
 
 DEMO = "configs/demo.toml"
 SMALL = "configs/ko-small.toml"
+CASES = read_cases(__file__)
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [
-        # usage; options are written in full: `--over` must not delete a finished stage
-        (["trian", DEMO], "pretrain"),
-        (["Run", DEMO], "run"),
-        (["run", DEMO, "--over"], "No such option: --over"),
-        (["evaluate", DEMO, "--check", "5"], "No such option: --check"),
-        (["evaluate", "--model", "a/b", "--checkpoints", "all"], "without --model"),
-        (["evaluate", DEMO, "--checkpoints", "5,x"], "--checkpoints x"),
-        # what a verb would not read
-        (["pretrain", DEMO, "--", "--set", "seed=1"], "--set"),
-        (["clean", DEMO, "--direct_num_workers=4"], "options of Beam stand behind --"),
-        (["report", "out", "--set", "seed=1"], "--set seed=1"),
-        (["evaluate"], "give a run's config"),
-        (
-            ["evaluate", "--model", "out/none/a/b", "--task", "klue-ynat"],
-            "no model folder out/none",
-        ),
-        (["evaluate", "--model", "a/b", "--set", "pretrain.num_steps=4"], "= {'num_steps': 4}\n"),
-        (["evaluate", "--model", "none/here/at/all", "--task", "klue-yna"], "klue-ynat"),
-        (["run", "configs"], "configs is a folder"),
-        (["inspect", "my/model", "가" * 400, "README.md"], "'README.md', a file"),
-    ],
+    [*CASES["refused"], (["inspect", "my/model", "가" * 400, "README.md"], "'README.md', a file")],
 )
 def test_what_makes_no_sense_is_refused_and_named(words, says, capsys):
     try:
@@ -91,21 +72,7 @@ def test_an_output_without_room_is_refused_before_work(verb, tmp_path: Path, cap
 
 
 @pytest.mark.parametrize("verb", ["validate", "run"])
-@pytest.mark.parametrize(
-    ("key", "named"),
-    [
-        ('clean.sources=[{kind="text",language="en",path="none/*.txt"}]', "'none/*.txt'"),
-        ('clean.sources=[{kind="text",language="en",path="FOLDER/*"}]', "letter.docx"),
-        ('vocab.extend="none/vocab"', "none/vocab"),
-        ('clean.decontaminate_against=["none/klue.txt"]', "'none/klue.txt'"),
-        ('evaluate.tasks=["klue-ynta"]', "klue-ynat"),
-        ('evaluate.own_tasks=[{train="none/rows.csv"}]', "none/rows.csv"),
-        (
-            'evaluate={tasks=["klue-ynat"],data_dir="FOLDER"}',
-            "evaluate.data_dir = 'FOLDER' has no data of klue-ynat",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("key", "named"), CASES["lacking"])
 def test_what_a_run_lacks_is_refused_before_work(verb, key, named, tmp_path: Path, capsys):
     (tmp_path / "letter.docx").touch()
     key, named = (text.replace("FOLDER", str(tmp_path)) for text in (key, named))

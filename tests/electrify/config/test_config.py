@@ -8,6 +8,7 @@ import pytest
 from electrify.config.clean import Source
 from electrify.config.fields import check_language
 from electrify.config.load import evaluation_of, load_config
+from tests.pipeline.cases import read_cases
 
 
 def write(tmp_path: Path, text: str) -> Path:
@@ -61,59 +62,7 @@ def test_a_config_of_windows_and_a_home_are_read(tmp_path: Path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("override", "message"),
-    [
-        (
-            "pretrain.num_step=5",
-            r"unknown key pretrain\.num_step = 5; did you mean num_steps, ",
-        ),
-        (
-            "evaluate.tasks_options.klue-sts.batch=4",
-            r"unknown key evaluate\.tasks_options\.klue-sts\.batch = 4; did you mean batch_size",
-        ),
-        ("clean.runner='local'", r"unknown key clean\.runner = 'local'; did you mean beam\.runner"),
-        (
-            "evaluate.tasks=['klue-ynatt']",
-            r"evaluate\.tasks\.0: unknown task 'klue-ynatt'; did you mean klue-ynat, \S+ or \S+\?",
-        ),
-        (
-            "evaluate.tasks_options.klue-ynta.num_epochs=1.0",
-            r"evaluate\.tasks_options: unknown task 'klue-ynta'; did you mean klue-ynat",
-        ),
-        (
-            "clean.decontaminate_against=['kleu']",
-            r"clean\.decontaminate_against\.0: 'kleu' is no suite, task or file; did you mean klue",
-        ),
-        (
-            "beam.runner=FlinkRuner",
-            r"beam\.runner: 'FlinkRuner' is no Beam runner; did you mean FlinkRunner,",
-        ),
-        ("device=cpu", r"unknown key device = 'cpu'; did you mean evaluate\.device"),
-        ("clean.language.kr.mask_pii=true", r"  clean\.language\.kr: 'kr' is a country"),
-        (
-            "clean.sources=[{kind='jsonl', language='kr', path='a.jsonl'}]",
-            r": 1 problem\(s\)\n  clean\.sources\.0\.language: 'kr' is a country",
-        ),
-        (
-            "evaluate.freeze=foo",
-            r"\n  evaluate\.freeze = .foo.: .* 'encoder'\n  evaluate\.freeze = .foo.: .* integer",
-        ),
-        (
-            "evaluate.tasks_options.seeds.num_epoch=3",
-            r"evaluate\.tasks_options\.seeds\.num_epoch = 3; did you mean num_epochs\?",
-        ),
-        ("clean.sources=[]", r"clean\.sources = \[\]: it should have at least 1 item"),
-        ("name=2024-01-01", r"no value of type date; write text in quotes"),
-        ("pretrain.device=gpu", r"pretrain\.device = .gpu.: .*'auto', 'cpu', 'cuda' or 'xla'"),
-        ("pretrain.warmup_steps=2000000", "warmup_steps = 2000000 is more than num_steps"),
-        ("pretrain.sequence_length=1024", "sequence_length = 1024 is more than"),
-        (
-            "pretrain.mixture.weight.kr=2.0",
-            r"mixture\.weight: no source has 'kr'; did you mean ko",
-        ),
-        ("output_dir='gs://'", "an address is written like gs://bucket/run"),
-        ("output_dir='s3:/bucket'", "two slashes, as s3://"),
-        ("pretrain.num_steps", r"write section\.key=value"),
-    ],
+    read_cases(__file__)["errors"],
 )
 def test_errors_name_key_value_and_what_would_be_right(tmp_path: Path, override, message):
     with pytest.raises(ValueError, match=message):

@@ -10,6 +10,7 @@ from electrify.storage.encodings import (
     guess_encoding,
     reads_lines_alone,
 )
+from tests.pipeline.cases import read_cases
 
 KOREAN = "한국어 문장입니다. 첫째 줄과 둘째 줄이 있습니다."
 JAPANESE = "これは日本語の文です。二つ目の文もあります。"
@@ -20,51 +21,7 @@ GERMAN = "Grüße aus Köln, schöne Straßen und fröhliche Gäste."
 
 @pytest.mark.parametrize(
     ("encoding", "text"),
-    [
-        ("cp1252", GERMAN),  # in gb18030 Han characters, in cp1251 Cyrillic letters
-        ("cp1252", "L'été dernier, le système a été réparé à Genève."),
-        ("cp1252", "El niño comió una manzana. ¿Dónde está la canción?"),
-        ("cp1250", "Książka leżała na stole, więc wziął ją i czytał całą noc."),
-        ("cp1250", "Příliš žluťoučký kůň úpěl ďábelské ódy."),
-        ("cp1250", "A magyar nyelv legtöbb beszélője Magyarországon él, ahol hivatalos nyelv."),
-        ("cp1250", "Bucureşti este capitala României şi cel mai mare oraş al ţării."),
-        ("cp1250", "Đaci uče u školi, čitaju knjige, šeću gradom i žive već stoljećima."),
-        ("iso8859_2", "Všetci ľudia sa rodia slobodní a sú obdarení rozumom a svedomím."),
-        ("cp1252", "Það er gott veður í dag og þess vegna förum við út. Þetta er ágætt."),
-        ("cp1252", "Dublin is 25°C today – “it’s warm”, they say, and a café costs £5."),
-        ("cp1252", "Où est le café ?\nIl est allé à l'école où il a été"),  # lines end in letters
-        ("cp1257", "Vilnius yra Lietuvos sostinė ir didžiausias šalies miestas."),
-        ("cp1257", "Rīga ir Latvijas galvaspilsēta un lielākā pilsēta, kur cilvēki dzīvo."),
-        (
-            "cp1258",
-            "Tiê\u0301ng Viê\u0323t la\u0300 ngôn ngư\u0303 cu\u0309a ngươ\u0300i Viê\u0323t.",
-        ),
-        ("cp1254", "Çocuklar ağaçların altında oynuyor, ışık çok güzel."),
-        ("cp1251", RUSSIAN),
-        ("cp1251", "Всички хора се раждат свободни и равни по достойнство и права."),
-        ("cp1251", "Сите човечки суштества се раѓаат слободни и еднакви."),
-        ("koi8_r", RUSSIAN),
-        ("koi8_u", "Всі люди народжуються вільними і рівними у своїй гідності."),
-        ("cp866", RUSSIAN),
-        ("iso8859_5", RUSSIAN),
-        ("cp1253", "Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι."),
-        ("cp1255", "שלום עולם, מה שלומך היום? אני לומד עברית באוניברסיטה."),
-        ("cp874", "มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกัน"),
-        ("cp1256", "هذه جملة باللغة العربية، وهذه جملة أخرى."),
-        ("cp949", f"{KOREAN} iPhone은 좋다. API를 쓴다."),
-        ("cp932", JAPANESE),
-        ("euc_jp", JAPANESE),
-        ("gb18030", CHINESE),
-        ("big5", "今天天氣很好，我和朋友一起去了公園，非常開心。"),
-        ("utf-16-le", KOREAN),
-        ("utf-16-be", KOREAN),
-        ("utf-16-le", GERMAN),
-        ("utf-16-be", RUSSIAN),
-        ("utf-16-le", f"{JAPANESE} 2024"),
-        ("iso2022_jp", f"{JAPANESE} 2024"),
-        ("iso2022_jp_ext", f"{JAPANESE} ｶﾀｶﾅ"),
-        ("iso2022_kr", KOREAN),
-    ],
+    read_cases(__file__)["guessed"],
 )
 def test_the_encoding_is_guessed_though_the_language_is_not_known(encoding, text):
     for num_lines in (1, 40):
