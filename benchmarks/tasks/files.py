@@ -35,6 +35,7 @@ from electrify.system.progress import warn
 _LINES = (".jsonl", ".ndjson")
 JSON_SUFFIXES = (".json", *_LINES)
 _TAGGED = (".conll", ".conllu", ".bio", ".iob", ".iob2", ".bioes")
+_PACKED = (".gz", ".zip", ".zst", ".bz2", ".xz", ".tar", ".tgz", ".7z")
 _UNIVERSAL_COLUMNS, _UNIVERSAL_ID = 10, re.compile(r"\d+(-\d+|\.\d+)?")  # of CoNLL-U
 SUFFIXES = (".csv", ".tsv", ".tab", ".txt", *_TAGGED, *JSON_SUFFIXES, ".parquet")
 TOKENS, TAGS = "tokens", "ner_tags"  # of a row: words or characters, and the label of each
@@ -152,7 +153,8 @@ def read_own(path: Path) -> tuple[Numbered, list[str]]:
     names what of it cannot be read."""
     kind = path.suffix.lower()
     if kind not in SUFFIXES:
-        raise UserError(f"{path}: a task is read from {', '.join(SUFFIXES)}; save it as one")
+        what = "unpack it" if kind in _PACKED else "save it as one"
+        raise UserError(f"{path}: a task is read from {', '.join(SUFFIXES)}; {what}")
     if kind == ".parquet":
         return _parquet_rows(path), []
     text, encoding = decode_file(path.read_bytes(), path)
@@ -172,6 +174,8 @@ def _json_rows(text: str, path: Path, are_lines: bool = False) -> Numbered:
         for number, row in rows:
             if not isinstance(row, dict):
                 raise UserError(f"{path} row {number}: {row!r:.80} is not an object")
+        if any({"data", "annotations"} <= {*row} for _, row in rows):
+            raise UserError(f"{path} is Label Studio's full JSON: export it as JSON-MIN or CSV")
         return rows
     if isinstance(rows, dict) and any("paragraphs" in a for a in _objects(rows.get("data"))):
         return list(questions_of(rows, path))
@@ -195,7 +199,8 @@ def _table_of(value: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
     data, names = value.get("data"), value.get("columns")
     if isinstance(data, list) and isinstance(names, list):
         return [dict(zip(names, cells, strict=False)) for cells in data]
-    if rows := _objects(data):
+    lists = [*filter(_objects, value.values())]
+    if rows := lists[0] if len(lists) == 1 else []:
         if any({"context", "qas"} <= {*row} for row in rows):
             raise UserError(
                 f"{path} is not of SQuAD's form: no paragraphs (KorQuAD 2.0 has context and qas in "
@@ -220,7 +225,7 @@ def json_values(text: str, path: Path, are_lines: bool = False) -> Any:
         return [
             (number, parse_json(inner, f"{path} line {number}", names_are_checked=True))
             for number, line in enumerate(text.split("\n"), start=1)
-            if (inner := line.strip().removesuffix(","))
+            if (inner := line.strip("\ufeff \t\r").removesuffix(","))  # files that were joined
         ]
     value = parse_json(_LAST_COMMA.sub("]", text), path, names_are_checked=True)
     return list(enumerate(value, start=1)) if isinstance(value, list) else value
@@ -305,11 +310,17 @@ def _table_rows(text: str, path: Path, default: str) -> Numbered:
     if len(header) == 1:
         raise UserError(
             f"{path}: one column, {header[0]!r:.80}; a task has two or more, text and gold value, "
-            "with one of , ; | or a tab between them, and texts that hold it in quotation marks"
+            "with one of , ; | or a tab between them, and texts that hold it in quotation marks; "
+            "remove lines above the names of the columns"
         )
     names = [folded(name) for name in header]
     filled = {n for _, row in rest for n, cell in enumerate(row) if cell.strip()}
     used = [n for n, name in enumerate(names) if name or n in filled]
+    if sum(not names[n] for n in used) > 1:
+        raise UserError(
+            f"{path}: the first row ({', '.join(filter(None, names)):.80}) names not all of "
+            f"{len(used)} columns; remove lines above the names of the columns, or name them all"
+        )
     width = max((n for n, name in enumerate(names, start=1) if name), default=0)
     _check_names([names[n] for n in used], path)
     rows = []

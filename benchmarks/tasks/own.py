@@ -138,12 +138,13 @@ def own_task(options: OwnTask) -> Task:
             log(f"own task {options.train}: its {split} split has no labels and is left out")
             del splits[split], paths[split]
     placed = [*chain.from_iterable(splits.values())]
-    has_words = any(isinstance(row.get(c), list) for row in rows for c in columns if c != label)
+    lists = (row.get(c) for row in rows for c in columns if c != label)
+    has_words = any(isinstance(value, list) and value for value in lists)
     kind = options.kind or (
         "choices" if choices else _kind(label, _values(label, placed), has_words)
     )
     if kind == "choices" and not choices:
-        raise _which(options, "choices", columns)
+        raise _which(options, "choices", columns, rows)
     texts = _text_columns(options, free, label, kind, rows)
     # others are left out as they are read
     placed = [
@@ -235,7 +236,8 @@ def describe(
 
 def _read(options: OwnTask, path: Path) -> Placed:
     if not path.is_file():
-        raise UserError(f"{options.task_name}: no file {path}; give one that is there")
+        what = "a folder: give one of its files" if path.is_dir() else "there is no such file"
+        raise UserError(f"{options.task_name}: {path}: {what}")
     rows, notes = read_own(path)
     if not rows:
         raise UserError(f"{path} has no rows")
@@ -299,7 +301,7 @@ def _label_column(options: OwnTask, columns: Sequence[str], rows: Sequence[Row])
             'add one, or name the text\'s: text = "COLUMN"'
         )
     if len(candidates) > 1:
-        raise _which(options, "label", columns)
+        raise _which(options, "label", columns, rows)
     return candidates[0]
 
 
@@ -331,7 +333,7 @@ def _text_columns(
         longest = max(lengths, key=lengths.__getitem__, default="")
         known = [longest] if lengths.get(longest) else []
     if len(known) != 1:
-        raise _which(options, "text", columns)
+        raise _which(options, "text", columns, rows)
     return (known[0],)
 
 
@@ -358,9 +360,11 @@ def _known(names: Sequence[str], columns: Sequence[str]) -> list[str]:
     return next(filter(None, matches), [])
 
 
-def _which(options: OwnTask, what: str, columns: Sequence[str]) -> UserError:
+def _which(options: OwnTask, what: str, columns: Sequence[str], rows: Sequence[Row]) -> UserError:
     override = options.model_dump(exclude_defaults=True)
     override[what] = ["COLUMN"] if what == "choices" else "COLUMN"
+    inner = {c: value for c in columns if isinstance(value := rows[0].get(c), dict)}
+    columns = [*columns, *(f"{column}.{name}" for column in inner for name in inner[column])]
     return UserError(
         f"{options.train}: which column is the {what}? There are {', '.join(columns)}. Name it: "
         f"--set {_quoted(override)}"
@@ -445,7 +449,9 @@ def _labels(task: Task, kind: OwnKind, rows: Placed) -> tuple[str, ...]:
         return _choice_names(task, {name: location for location, name in values}, rows)
     for location, value in values:
         if not isinstance(value, str):
-            raise UserError(f"{location}: {value!r:.80} in column {column!r} is no label")
+            fields = [f"{column}.{name}" for name in value] if isinstance(value, dict) else []
+            hint = f"; name a field of it: {', '.join(fields)}" if fields else ""
+            raise UserError(f"{location}: {value!r:.80} in column {column!r} is no label{hint}")
     names = {name for _, name in values}
     if kind in ("tagging", "entities"):
         if names <= {OUTSIDE}:

@@ -95,7 +95,7 @@ def is_object_a_line(head: bytes, path: TextPath) -> bool:
 
 def _undecorated(line: bytes) -> bytes:
     """A line of a list without its comma and the list's brackets; empty where that is all."""
-    line = line.strip()
+    line = line.strip().removeprefix(codecs.BOM_UTF8)  # of files that were joined
     inner = line.strip(b"[], \t")
     return inner if inner.startswith(b"{") or (not inner and len(line) < 4) else line
 

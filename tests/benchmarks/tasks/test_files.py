@@ -82,6 +82,9 @@ EVEN = "본문,라벨\n" + "가나,1\n" * 9
         ("a.jsonl", '{"a": 1}\n{"a": 1, "a": 3}', "line 2 is not valid JSON: 'a' stands twice"),
         ("a.json", '{"a": 1}', "holds one dict, not a list of rows"),
         ("a.bio", "홍길동\tB-PER\n은\n", "line 2: not every line is a word and a tag"),
+        ("a.json", '[{"id": 1, "data": {}, "annotations": []}]', "Label Studio.* as JSON-MIN"),
+        ("a.csv", "의견 조사,,\nid,text,n\n1,가,2\n", "first row .의견 조사. names not all of 3"),
+        ("a.csv.gz", "", "parquet; unpack it"),
         ("a.bio", "홍 B-PS\n은 O\n서울 에 O\n", "line 3: not every line"),
         ("a.json", '{"data": [{"context": "a", "qas": []}]}', "no paragraphs .KorQuAD 2.0"),
         ("a.jsonl", '{"words": "a b c", "tags": "B-X O"}', "row 1: 2 tags .*, 3 words in 'words'"),
@@ -212,9 +215,10 @@ def test_a_table_of_pandas_in_every_orient(tmp_path, orient):
     }[orient]
     text = json.dumps(value, ensure_ascii=False)
     assert [row for _, row in read(tmp_path, "a.json", text)] == rows
-    if orient == "records":  # with commas that should not be there
+    if orient == "records":  # under a name, and with marks and commas that should not be there
+        assert [row for _, row in read(tmp_path, "a.json", json.dumps({"rows": rows}))] == rows
         assert [row for _, row in read(tmp_path, "a.json", text[:-1] + ",\n]\n")] == rows
-        lines = "".join(f"{json.dumps(row)},\n" for row in rows)
+        lines = "".join(f"\ufeff{json.dumps(row)},\n" for row in rows)
         assert [row for _, row in read(tmp_path, "a.jsonl", lines)] == rows
 
 

@@ -197,6 +197,21 @@ def test_columns_of_words_and_tags_may_be_named(tmp_path):
         OwnTask(train=str(path), label="x", tag_column=2)
 
 
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"text": "a", "label": {"id": 0, "name": "x"}}, r"no label; .*: label\.id, label\.name"),
+        (
+            {"data": {"text": "a", "gold": "x"}},
+            r"the text\? There are data, data\.text, data\.gold\.",
+        ),
+    ],
+)
+def test_fields_of_fields_are_offered(tmp_path, row, message):
+    with pytest.raises(ValueError, match=message):
+        own_task_of(tmp_path, [row] * 4)
+
+
 def test_a_fifth_of_the_texts_is_held_out_and_no_text_stands_on_both_sides(tmp_path, caplog):
     rows = [{"text": f"text {n % 200}", "label": str(n % 3)} for n in range(400)]
     caplog.set_level("INFO", "electrify")

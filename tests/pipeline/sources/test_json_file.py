@@ -29,6 +29,7 @@ OBJECT_A_LINE = {
     "commas in front": "[ " + "\n, ".join(LINES) + " ]",
     "list without its end": "[\r\n" + ",\r\n".join(LINES) + ",\r\n",
     "commas without a list": ",\n".join(LINES) + ",\n",
+    "files that were joined": "\n".join(f"\ufeff{line}" for line in LINES),
 }
 OVER_LINES = {
     "list in one line": json.dumps(ROWS),
@@ -42,8 +43,9 @@ OVER_LINES = {
 
 @pytest.mark.parametrize("form", [*OBJECT_A_LINE, *OVER_LINES])
 def test_every_form_gives_the_same_documents(tmp_path, form):
-    data = (OBJECT_A_LINE | OVER_LINES)[form].encode("cp949")
-    items = read_data(tmp_path, data, encoding="cp949")
+    text = (OBJECT_A_LINE | OVER_LINES)[form]
+    encoding = "utf-8" if "\ufeff" in text else "cp949"
+    items = read_data(tmp_path, text.encode(encoding), encoding=encoding)
     assert [(item.text, item.source_id) for item in items] == [
         (text, str(number)) for number, text in enumerate(TEXTS)
     ]
