@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 import apache_beam as beam
 import apache_beam.pipeline as beam_pipeline
@@ -124,15 +125,33 @@ class ForkedWorkerHandler(GrpcWorkerHandler):
 
 
 def prepare_workers() -> None:
-    """Start the process that forks workers. It imports Beam while this one does other things.
+    """Start the process that forks workers, as a fork of this one where it has one thread.
 
-    It has one thread, never talks to a worker, and stays until this process ends. This one has
-    threads of Beam, and a fork of it would copy their locks as they are.
+    It has one thread, never talks to a worker, and stays until this process ends. This one will
+    have threads of Beam, and a fork of it would copy their locks as they are.
     """
-    from multiprocessing import forkserver  # some systems have none
+    from multiprocessing import forkserver, resource_tracker, util  # some systems have no forks
 
     forkserver.set_forkserver_preload(["pipeline.preload"])
-    forkserver.ensure_running()
+    resource_tracker.ensure_running()
+    may_fork = sys.platform == "linux" and threading.active_count() == 1
+    with patch.object(util, "spawnv_passfds", _fork) if may_fork else contextlib.nullcontext():
+        forkserver.ensure_running()
+
+
+def _fork(_: bytes, command: Sequence[Any], kept_files: Sequence[int]) -> int:
+    """As `spawnv_passfds`, without a new Python, which would import Beam once more: two seconds."""
+    if process_id := os.fork():
+        return process_id
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        first = 3  # others would stay open when this process ends, a lock and the pipe that says so
+        for kept in [*sorted(kept_files), os.sysconf("SC_OPEN_MAX")]:
+            os.closerange(first, kept)
+            first = kept + 1
+        exec(command[-1])  # "python -c ..."
+    finally:
+        os._exit(0)
 
 
 def start_worker(settings: Mapping[str, str]) -> BaseProcess:

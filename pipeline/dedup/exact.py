@@ -101,11 +101,13 @@ def pack_lines(
 
     `documents` are numbers below 2^32 of the documents of the lines.
     """
-    records = np.empty(len(lines), dtype=_STANDING)
-    records["line"], records["document"] = lines, documents
-    records = np.unique(records)  # by line, then document
-    num_before = np.arange(len(records)) - first_of_run(run_starts(records["line"]))
-    records = records[num_before <= max_documents]
+    order = np.lexsort((documents, lines))
+    lines, documents = lines[order], documents[order]
+    is_first = run_starts(lines, documents)
+    lines, documents = lines[is_first], documents[is_first]
+    is_sent = np.arange(len(lines)) - first_of_run(run_starts(lines)) <= max_documents
+    records = np.empty(np.count_nonzero(is_sent), dtype=_STANDING)
+    records["line"], records["document"] = lines[is_sent], documents[is_sent]
     return pack_by(records, shard_of(records["line"], num_shards))
 
 

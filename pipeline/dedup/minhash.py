@@ -10,6 +10,7 @@ Cost: about 25 operations of numpy for each character of a batch and three for e
 permutation; a Python loop over words would take ten times as long.
 """
 
+import re
 import sys
 import unicodedata
 from collections.abc import Sequence
@@ -33,6 +34,7 @@ _UNIT_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 _SHINGLE_FACTOR = np.uint64(0x94D049BB133111EB)
 _MAX_POWER = 1 << 12
 _POWERS = np.cumprod(np.full(_MAX_POWER, _UNIT_FACTOR), dtype=np.uint64)
+_BLANK = re.compile("[ \n]")
 _SPACELESS_BLOCKS: list[tuple[int, int]] = read_table("scripts")["spaceless"]
 
 Keys = npt.NDArray[np.uint64]
@@ -100,8 +102,10 @@ def _shingle(texts: Sequence[str]) -> Shingles:
     others = np.flatnonzero(~by_code.is_simple.take(codes))
     if len(others):
         texts = [*texts]
-        for index in set((np.searchsorted(text_starts, others, side="right") - 1).tolist()):
-            texts[index] = fold(texts[index])
+        of_texts = np.searchsorted(text_starts, others, side="right") - 1
+        indices, firsts = np.unique(of_texts, return_index=True)
+        for index, places in zip(indices.tolist(), np.split(others, firsts[1:]), strict=True):
+            texts[index] = _fold_words(texts[index], places - text_starts[index])
         codes, text_starts = code_points("\n".join(texts)), _starts(texts)
     values = by_code.values.take(codes)
     places = np.flatnonzero(values)
@@ -123,6 +127,21 @@ def fold(text: str) -> str:
     """The text without case, in NFKC."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return unicodedata.normalize("NFKC", folded)
+
+
+def _fold_words(text: str, places: Offsets) -> str:
+    """The text with the words folded that have characters at these places: nothing joins a space
+    or a newline."""
+    pieces, copied = [], 0
+    for place in places.tolist():
+        if place >= copied:
+            space = text.rfind(" ", copied, place)
+            start = max(space, text.rfind("\n", max(space, copied), place), copied - 1) + 1
+            blank = _BLANK.search(text, place)
+            end = blank.start() if blank else len(text)
+            pieces += text[copied:start], fold(text[start:end])
+            copied = end
+    return "".join([*pieces, text[copied:]])
 
 
 def _starts(texts: Sequence[str]) -> Offsets:

@@ -5,9 +5,8 @@ there take it whole, sentence by sentence.
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable
-from itertools import accumulate
+from functools import cache
 from typing import NamedTuple
 
 from pipeline.rules.characters import SENTENCE_BREAK
@@ -28,11 +27,10 @@ BRANDS, EVERYWHERE = _keys(_TABLE["brands"]), _keys(_TABLE["everywhere"])
 PHRASES = {language: EVERYWHERE | _keys(own) for language, own in _TABLE["languages"].items()}
 
 _MAX_LINE = 160  # characters; longer lines are prose
-_MANY_WORDS = 10  # from which on they are looked for together
 _MAX_PHRASES = 90  # of a row of phrases
 # what frames such a line: marks of lists, headings and arrows
 _FRAME = " \t*#>|·•-–—▶▷►→←↑»«[]<>【】▲△■□◆※:：…"
-_FRAMES = frozenset(_FRAME)
+_SEPARATOR = re.compile("[|/·,•]")
 _BETWEEN = re.compile(r"\s*[|/·,•]\s*")
 
 # what a moderator's tool adds to the end of a text
@@ -56,27 +54,34 @@ def _pattern(alternatives: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"(?:{pattern})[.。!]?\s*", re.IGNORECASE)
 
 
-def _compiled(language: str) -> tuple[_Notice, ...]:
+class _Notices(NamedTuple):
+    """The notices of a language, and what finds a word of any of them."""
+
+    kinds: tuple[_Notice, ...]
+    any_word: re.Pattern[str]
+
+
+@cache
+def _notices(language: str) -> _Notices:
     tables = _TABLE["notices"]
-    rows = (*tables[_EVERY], *(tables[language] if language != _EVERY else ()))
-    return tuple(
+    kinds = tuple(
         _Notice(
             frozenset(row["words"]),
             _pattern(row["patterns"]),
             _pattern([*row["patterns"], *row.get("beside", ())]),
         )
-        for row in rows
+        for row in [*tables[_EVERY], *(tables[language] if language != _EVERY else ())]
     )
+    words = dict.fromkeys(word for notice in kinds for word in notice.words)
+    # both cases of the first letter: the search leaps to the next of them
+    any_word = [
+        f"{re.escape(first)}(?i:{re.escape(word[1:])})"
+        for word in words
+        for first in sorted({word[0], word[0].upper()})
+    ]
+    return _Notices(kinds, re.compile("|".join(any_word)))
 
 
-_COMPILED = {language: _compiled(language) for language in _TABLE["notices"]}
-_WORDS = {
-    language: tuple(dict.fromkeys(word for notice in notices for word in notice.words))
-    for language, notices in _COMPILED.items()
-}
-_ANY_WORD = {
-    language: re.compile("|".join(map(re.escape, words))) for language, words in _WORDS.items()
-}
 # first two characters of a line that may be a phrase, or a row of them
 _BEGINNINGS = frozenset(
     beginning
@@ -84,6 +89,8 @@ _BEGINNINGS = frozenset(
     for phrase in known
     for beginning in (phrase[:2], phrase[0] + " ")
 )
+_BEGINNING = "".join(sorted({c for pair in _BEGINNINGS for c in (pair[0], pair[0].upper())}))
+_MAY_BE_PHRASE = re.compile(f"\n[{re.escape(_FRAME + _BEGINNING)}]")
 
 
 def remove_boilerplate(text: str, language: str) -> tuple[str, int]:
@@ -91,39 +98,34 @@ def remove_boilerplate(text: str, language: str) -> tuple[str, int]:
     num_notices = 0
     if language == "ko" and "관리자에 의해" in text:
         text, num_notices = _MODERATED.subn("", text)
-    rules = language if language in _COMPILED else _EVERY
+    notices = _notices(language if language in _TABLE["notices"] else _EVERY)
     phrases = PHRASES.get(language, EVERYWHERE)
-    lower_text = text.lower()
-    lines, in_lower = text.split("\n"), lower_text.split("\n")
-    words = _WORDS[rules]
-    if len(words) > _MANY_WORDS:
-        found = [*_ANY_WORD[rules].finditer(lower_text)]
-    else:
-        present = (re.escape(word) for word in words if word in lower_text)
-        found = [match for word in present for match in re.finditer(word, lower_text)]
-    with_words: set[int] = set()  # numbers of lines that may be notices
-    if found:
-        ends = [*accumulate(len(line) + 1 for line in in_lower)]
-        with_words = {bisect_right(ends, match.start()) for match in found}
-    removed = {
-        index
-        for index, lower in enumerate(in_lower)
-        if (index in with_words or lower[:2] in _BEGINNINGS or lower[:1] in _FRAMES)
-        and 0 < len(lines[index]) <= _MAX_LINE
-        and (
-            (index in with_words and _is_notice(lines[index], lower, rules, phrases))
-            or _is_phrase(lines[index], phrases)
-        )
-    }
+    lines = f"\n{text}\n"
+    removed: dict[int, int] = {}  # where lines begin and end that go
+    end = 0
+    for word in notices.any_word.finditer(lines):
+        if word.start() >= end:
+            start, end = lines.rfind("\n", end, word.start()) + 1, lines.find("\n", word.start())
+            if end - start <= _MAX_LINE and _is_notice(lines[start:end], notices.kinds, phrases):
+                removed[start] = end
+    for beginning in _MAY_BE_PHRASE.finditer(lines):
+        start = beginning.start() + 1
+        end = lines.find("\n", start)
+        if end - start <= _MAX_LINE and _is_phrase(lines[start:end], phrases):
+            removed[start] = end
     if not removed:
         return text, num_notices
-    kept = "\n".join([line for index, line in enumerate(lines) if index not in removed])
-    return re.sub(r"\n{3,}", "\n\n", kept).strip("\n"), num_notices + len(removed)
+    kept, copied = [], 1
+    for start, end in sorted(removed.items()):
+        kept.append(lines[copied:start])
+        copied = end + 1
+    whole = "".join([*kept, lines[copied:-1]])
+    return re.sub(r"\n{3,}", "\n\n", whole).strip("\n"), num_notices + len(removed)
 
 
-def _is_notice(line: str, lower: str, language: str, phrases: frozenset[str]) -> bool:
-    present = [word for word in _WORDS[language] if word in lower]
-    possible = [one for one in _COMPILED[language] if not one.words.isdisjoint(present)]
+def _is_notice(line: str, kinds: Iterable[_Notice], phrases: frozenset[str]) -> bool:
+    lower = line.lower()
+    possible = [notice for notice in kinds if any(word in lower for word in notice.words)]
     whole = line.strip(_FRAME)
     if any(notice.sentences.fullmatch(whole) for notice in possible):
         return True
@@ -144,9 +146,8 @@ def _is_phrase(line: str, phrases: frozenset[str]) -> bool:
         return False
     if key(words) in phrases:
         return True
-    mark = _BETWEEN.search(words)
-    if mark:  # the first part decides for nearly every line
-        first = key(words[: mark.start()])
+    if mark := _SEPARATOR.search(words):  # the first part decides for nearly every line
+        first = key(words[: mark.start()].rstrip())
         known = phrases | BRANDS if first in phrases or first in BRANDS else frozenset()
         return bool(known) and all(key(part) in known for part in _BETWEEN.split(words))
     names = words.lower().split()

@@ -16,10 +16,12 @@ from pipeline.rules.markup.html import TAG_NAMES
 _TABLE = read_table("markdown")
 _PARTS = _TABLE["parts"] | {"tags": "|".join(TAG_NAMES)}
 _RE = compile_all(_TABLE["patterns"], _PARTS)
-_STARS = [
-    re.compile(fill("".join(_TABLE["emphasis"]["pattern"]), _PARTS | row))
+_STARS = {
+    row["mark"].replace("\\", ""): re.compile(
+        fill("".join(_TABLE["emphasis"]["pattern"]), _PARTS | row)
+    )
     for row in _TABLE["emphasis"]["marks"]
-]
+}
 _DIALECTS = [
     (tuple(row["marks"]), re.compile(row["pattern"]), row.get("words", ""))
     for row in _TABLE["dialects"]
@@ -44,8 +46,8 @@ def remove_emphasis(text: str) -> str:
 
 
 def _without_stars(text: str) -> str:
-    for marks in _STARS:
-        text = marks.sub(r"\1", text)
+    for mark, pattern in _STARS.items():
+        text = pattern.sub(r"\1", text) if mark in text else text
     return text
 
 
