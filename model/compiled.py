@@ -190,7 +190,8 @@ class FastStep(ABC):
         """
         log("compiling the step, which may take minutes")
         try:
-            self.compile_parts()
+            if self.add_sums is add_sums_of:  # else they are compiled, for another form
+                self.compile_parts()
             with self._warming():
                 copy = MetricsWindow(self.window.languages, self._device)
                 copy.count(self.passes(batches, stage), self.add_sums)

@@ -96,7 +96,10 @@ def pretrain(config: RunConfig, overwrite: bool = False) -> None:
 
 
 class Update(FastStep):
-    """One update: mask, generate, sample, discriminate, weigh, backward, clip, update."""
+    """One update: mask, generate, sample, discriminate, weigh, backward, clip, update.
+
+    A call does `prepare` and `update`, the latter compiled or recorded where the device allows.
+    """
 
     def __init__(
         self,

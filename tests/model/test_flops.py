@@ -1,7 +1,6 @@
 """FLOPs against torch's counter, a walk over the steps, and the paper's Table 1; sizes against the
 paper's Table 6 and the networks themselves."""
 
-import math
 from dataclasses import astuple
 from functools import partial
 
@@ -19,7 +18,9 @@ from model.optim import make_optimizer
 from model.plan import phase_at, phases_of, stage_at
 from tests.model import conftest
 from tests.model.conftest import MODERN, VARIANTS, batch_from, preset, run_of
+from tests.pipeline.cases import read_cases
 
+CASES = read_cases(__file__)
 VOCAB_SIZE, LENGTH, NUM_SEQUENCES = 200, 32, 4
 tiny = partial(conftest.tiny, embedding_size=32, hidden_size=64, intermediate_size=256)
 STAGED: dict[str, dict[str, object]] = {
@@ -91,32 +92,13 @@ def assert_close(a: Cost, b: Cost) -> None:
     assert astuple(a) == pytest.approx(astuple(b))
 
 
-BERT = partial(preset, objective="mlm")
-ROBERTA = partial(BERT, "large", batch_size=8000)
-# The paper's Table 1 in its own convention: the script's figure where the anchor is known to more
-# digits, then what the table prints. The batch of RoBERTa is 8,000 and its vocabulary 50,265.
-TABLE_1 = {
-    "BERT-Small": (BERT("small", num_steps=1_450_000), 128, None, "1.4e+18"),
-    "BERT-Base": (BERT("base", num_steps=1_000_000), 512, None, "6.4e+19"),
-    "BERT-Large": (BERT("large", num_steps=1_000_000, batch_size=256), 512, None, "1.9e+20"),
-    "RoBERTa-100K": (ROBERTA(num_steps=100_000), 512, None, "6.4e+20"),
-    "RoBERTa-500K": (ROBERTA(num_steps=500_000), 512, None, "3.2e+21"),
-    # the table prints 1.4e18 here, which the released script does not give
-    "ELECTRA-Small": (preset("small"), 128, 1.294e18, "1.3e+18"),
-    "ELECTRA-Base": (preset("base"), 512, 6.425e19, "6.4e+19"),
-    "ELECTRA-400K": (preset("large"), 512, 7.118e20, "7.1e+20"),
-    "ELECTRA-1.75M": (preset("large", num_steps=1_750_000), 512, 3.114e21, "3.1e+21"),
-}
-
-
-@pytest.mark.parametrize("name", TABLE_1)
+@pytest.mark.parametrize("name", CASES["table_1"])
 def test_the_papers_convention_gives_its_table_1(name: str):
-    config, length, script, printed = TABLE_1[name]
-    options = config.model_copy(update={"sequence_length": length})
-    flops = run_flops(options, 50_265 if "RoBERTa" in name else 30_522).paper
+    size, options, length, printed, *script = CASES["table_1"][name]
+    config = preset(size, **options, sequence_length=length)
+    flops = run_flops(config, 50_265 if "RoBERTa" in name else 30_522).paper
     assert f"{flops:.1e}" == printed
-    if script is not None:
-        assert flops == pytest.approx(script, rel=1e-3)
+    assert script in ([], [pytest.approx(flops, rel=1e-3)])
 
 
 @pytest.mark.parametrize("name", ["electra", "mlm", "electra-two-stage"])
@@ -136,86 +118,28 @@ def test_estimate_serves_every_objective(name: str):
     assert float(memory.split()[2]) > 16 * counts["trained"] / 2**30
 
 
-@pytest.mark.parametrize(
-    ("device", "fp16", "bf16", "fp32"),
-    [
-        ("NVIDIA H100 80GB HBM3", 989.5, 989.5, 494.5),
-        ("NVIDIA A100-SXM4-80GB", 312, 312, 156),
-        ("NVIDIA GeForce RTX 4090 Laptop GPU", math.nan, math.nan, math.nan),
-        ("Tesla V100-SXM2-16GB", 125, math.nan, 15.7),
-        ("Tesla V100-PCIE-32GB", 112, math.nan, 14.0),
-        ("Tesla T4", 65, math.nan, 8.1),
-        ("TPU v5 lite", 197, 197, 197),
-        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", math.nan, math.nan, math.nan),
-        ("CPU, 2 threads", math.nan, math.nan, math.nan),
-    ],
-)
-def test_peaks_by_the_name_a_device_gives_itself(device, fp16, bf16, fp32):
+@pytest.mark.parametrize("device", CASES["peaks"])
+def test_peaks_by_the_name_a_device_gives_itself(device: str):
     found = [peak_flops(device, precision) / 1e12 for precision in ("fp16", "bf16", "fp32")]
-    assert found == pytest.approx([fp16, bf16, fp32], nan_ok=True)
+    assert found == pytest.approx(CASES["peaks"][device], nan_ok=True)
 
 
 # --- sizes ----------------------------------------------------------------------------------------
 
 BERT_VOCAB = 30_522
 SIZES = ("small", "small++", "base", "large")
-
-# Table 6 of the paper, top to bottom, and what the released small++ differs in
-# (google-research/electra README and issues 39, 68). Columns: small, small++, base, large.
-TABLE_6 = {
-    "sequence_length": (128, 512, 512, 512),
-    "num_hidden_layers": (12, 12, 12, 24),
-    "hidden_size": (256, 256, 768, 1024),
-    "intermediate_size": (1024, 1024, 3072, 4096),
-    "num_attention_heads": (4, 4, 12, 16),
-    "embedding_size": (128, 128, 768, 1024),
-    "generator_hidden_fraction": (1 / 4, 1.0, 1 / 3, 1 / 4),
-    "generator_layers_fraction": (1.0, 1.0, 1.0, 1.0),
-    "mask_fraction": (0.15, 0.15, 0.15, 0.25),
-    "warmup_steps": (10_000,) * 4,
-    "learning_rate": (5e-4, 5e-4, 2e-4, 2e-4),
-    "adam_epsilon": (1e-6,) * 4,
-    "adam_beta1": (0.9,) * 4,
-    "adam_beta2": (0.999,) * 4,
-    "attention_probs_dropout_prob": (0.1,) * 4,
-    "hidden_dropout_prob": (0.1,) * 4,
-    "weight_decay": (0.01,) * 4,
-    "batch_size": (128, 128, 256, 2048),
-    "num_steps": (1_000_000, 4_000_000, 766_000, 400_000),
-    # not in the table: sections 3.1 and 3.2, and the original's code
-    "generator_weight": (1.0,) * 4,
-    "main_weight": (50.0,) * 4,
-    "weight_sharing": ("embeddings",) * 4,
-    "mask_token_fraction": (0.85,) * 4,
-    "max_gradient_norm": (1.0,) * 4,
-    "initializer_range": (0.02,) * 4,
-    "layer_norm_eps": (1e-12,) * 4,
-    "max_position_embeddings": (512,) * 4,
-    "optimizer": ("paper",) * 4,
-    "architecture": ("electra",) * 4,
-    "global_attn_every_n_layers": (1,) * 4,
-    "initialization": ("paper",) * 4,
-    "attention": ("sequence",) * 4,
-    "mlm_steps_fraction": (0.0,) * 4,
-    "decay_fraction": (1.0,) * 4,
-    "generator_hidden_size": (64, 256, 256, 256),
-    "generator_num_hidden_layers": (12, 12, 12, 24),
-    "generator_num_attention_heads": (1, 4, 4, 4),
-    "generator_intermediate_size": (256, 1024, 1024, 1024),
-    "generator_embedding_size": (128, 128, 768, 1024),
-}
 MASKED = (19, 79, 79, 130)  # the original's own base and large keep 19 of 512: the trap
 
 
 @pytest.mark.parametrize("column", range(4), ids=SIZES)
 def test_a_size_is_the_papers_in_every_field(column: int):
     run = run_of(size=SIZES[column])
-    found = {name: getattr(run.pretrain, name) for name in TABLE_6}
-    assert found == {name: values[column] for name, values in TABLE_6.items()}
+    found = {name: getattr(run.pretrain, name) for name in CASES["table_6"]}
+    assert found == {name: values[column] for name, values in CASES["table_6"].items()}
     length = run.pretrain.sequence_length
     assert run.pretrain.num_masked(length) == MASKED[column]
     assert run.pretrain.num_chosen(length) == (19, 77, 77, 128)[column]
-    assert set(SIZE_PRESETS[SIZES[column]]) <= set(TABLE_6)
+    assert set(SIZE_PRESETS[SIZES[column]]) <= set(CASES["table_6"])
 
 
 def on_meta(config: PretrainConfig) -> ElectraPretrainer:
