@@ -168,7 +168,8 @@ class FastStep(ABC):
     def _begin(self, form: tuple[object, ...], batches: Sequence[Batch]) -> None:
         self._form, self._num_done, self._replay, self._result = form, 0, None, None
         if self._recorder is not None:
-            self._inputs = [map_tensors(batch, _contiguous_copy) for batch in batches]
+            copy = partial(torch.clone, memory_format=torch.contiguous_format)
+            self._inputs = [map_tensors(batch, copy) for batch in batches]
         rows, length = batches[0].input_ids.shape
         log(f"steps of {len(batches)} x {rows} x {length} tokens: {self.how()}")
 
@@ -232,10 +233,6 @@ class FastStep(ABC):
             raise UserError(f'{what} failed ({reason}); set pretrain.{option} to "auto"') from error
         warn(f"steps run without {what}, which failed: {reason}")
         self._failures.append(f"without {what}, which failed: {reason}")
-
-
-def _contiguous_copy(tensor: Tensor) -> Tensor:
-    return tensor.clone(memory_format=torch.contiguous_format)
 
 
 def _reason(error: BaseException) -> str:

@@ -215,10 +215,9 @@ class Loader:
         return seconds
 
     def _ask(self, num_steps: int) -> None:
-        for step in islice(self._to_ask, num_steps):
-            self._read.append(self._thread.submit(self._read_step, step))
+        def read(step: int) -> list[Batch]:  # in the thread
+            batches = self._micro_batches(step)
+            return [batch.to(self._device) for batch in batches] if self._sends_ahead else batches
 
-    def _read_step(self, step: int) -> list[Batch]:
-        """In the thread."""
-        batches = self._micro_batches(step)
-        return [batch.to(self._device) for batch in batches] if self._sends_ahead else batches
+        for step in islice(self._to_ask, num_steps):
+            self._read.append(self._thread.submit(read, step))

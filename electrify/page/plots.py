@@ -187,8 +187,4 @@ def _scale(axes: "Axes", log_x: bool, log_y: bool) -> None:
             low, high = axis.get_data_interval()
             if high < 8 * low:  # less than a power of ten may have no tick in sight
                 axis.set_major_locator(MaxNLocator(5))
-        _name_ticks(axis)
-
-
-def _name_ticks(axis: Any) -> None:
-    axis.set_major_formatter(lambda value, _: tick_text(value))
+        axis.set_major_formatter(lambda value, _: tick_text(value))

@@ -143,14 +143,6 @@ inline bool in_blocks(const std::map<char*, size_t>& m, const void* p) {
   return (char*)p < it->first + it->second;
 }
 // Bytes of shared memory that a block may ask for
-inline size_t shared_optin() {
-  int sm = card().sm;
-  return sm >= 100 && sm < 120 ? 232448
-         : sm >= 120           ? 101376
-         : sm >= 90            ? 232448
-         : sm == 80            ? 166912
-         : sm >= 80            ? 101376
-                               : 65536;
-}
+inline size_t shared_optin() { return card().sm > 75 ? 232448 : 65536; }
 inline size_t shared_sm() { return shared_optin() + (card().sm > 75 ? 1024 : 0); }
 int attribute(int a);  // of every card, by its number in CUDA's enumeration

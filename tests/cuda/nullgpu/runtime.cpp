@@ -59,10 +59,7 @@ API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int d) {
   p->sharedMemPerBlockOptin = shared_optin();
   return cudaSuccess;
 }
-static int threads_of_multiprocessor() {
-  int sm = card().sm;
-  return sm == 75 ? 1024 : sm == 86 || sm == 89 || sm == 120 ? 1536 : 2048;
-}
+static int threads_of_multiprocessor() { return card().sm == 75 ? 1024 : 2048; }
 // By their numbers in cudaDeviceAttr; 0 of all others
 int attribute(int a) {
   static const std::map<int, int> values = {
