@@ -224,8 +224,8 @@ def clean(
     """Make the `clean` folder of a run.
 
     `benchmark_texts` is a folder of the texts that `clean.decontaminate_against` names. Raises
-    `ValueError` for a glob that matches nothing, for a file that cannot be read, for a corpus of
-    which nothing is left and, if `clean.strict`, for the first row that cannot be read.
+    `ValueError` for a glob that matches nothing, for a file that cannot be read, and for a
+    corpus of which nothing is left.
     """
     if config.clean.decontaminate_against and benchmark_texts is None:
         raise UserError(

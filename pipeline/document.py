@@ -185,8 +185,7 @@ class DocumentCleaner:
     def clean_file(self, file: InputFile) -> Iterator[Row]:
         """The rows of a file, each with the reason if it is removed.
 
-        Raises `UserError` with file and row for a file or, if the config is strict, a row that
-        cannot be read.
+        Raises `UserError` for a file that cannot be read.
         """
         source = self._config.sources[file.source_index]
         counts = {"documents": 0, "malformed": 0}
@@ -270,15 +269,10 @@ class DocumentCleaner:
         language = UNDETERMINED if source.language == "auto" else source.language
         where = file.where(fault.row, fault.offset)
         detail = mask_pii(_storable(fault.detail) or "", language)[0]
-        if fault.reason == "unreadable_file":
-            if self._config.damaged_files == "stop":
-                raise UserError(
-                    f"{where}: {detail}. Repair the file, take it out of the sources, or set "
-                    'clean.damaged_files = "keep" to take what can be read of it'
-                )
-        elif self._config.strict:
+        if fault.reason == "unreadable_file" and self._config.damaged_files == "stop":
             raise UserError(
-                f"{where}: {fault.reason}: {detail} (clean.strict = false counts it and continues)"
+                f"{where}: {detail}. Repair the file, take it out of the sources, or set "
+                'clean.damaged_files = "keep" to take what can be read of it'
             )
         row = _row(file, fault, language, _name(file, source)) | {
             "text": mask_pii(fault.text, language)[0],

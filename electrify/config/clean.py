@@ -48,7 +48,6 @@ _OF_FIELDS: tuple[Kind, ...] = ("jsonl", "csv", "tsv", "parquet", "huggingface")
 _KINDS_OF: dict[str, tuple[Kind, ...]] = {
     "split": ("huggingface",),
     "text_field": _OF_FIELDS,
-    "thread_field": _OF_FIELDS,
     "id_field": _OF_FIELDS,
     "language_field": _OF_FIELDS,
     "columns": ("csv", "tsv"),
@@ -94,8 +93,6 @@ class Source(Section):
     """`huggingface`: the split."""
     text_field: str = "text"
     """Field or column of the text; of `jsonl` also a [path](corpus.md#json), `document[].form`."""
-    thread_field: str | None = None
-    """Consecutive rows with the same value here are one document."""
     id_field: str | None = None
     """Field with the id of a row. Left out: `id`, where there is one."""
     columns: tuple[str, ...] = ()
@@ -116,7 +113,7 @@ class Source(Section):
     @property
     def fields(self) -> list[str]:
         """Those that every row must have."""
-        named = self.text_field, self.thread_field, self.id_field, self.language_field
+        named = self.text_field, self.id_field, self.language_field
         return [field for field in named if field is not None]
 
     @model_validator(mode="after")
@@ -225,8 +222,6 @@ class CleanConfig(CleanRules):
     """Folder of these tasks, or `hub`. Left out: `evaluate.data_dir`."""
     max_line_bytes: Count = 20_000_000
     """Longer lines are counted as malformed."""
-    strict: bool = False
-    """A malformed row stops the run."""
     damaged_files: Literal["stop", "keep"] = "stop"
     """`stop` at a damaged file, or `keep` its readable rows."""
 

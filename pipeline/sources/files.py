@@ -305,13 +305,13 @@ def fault_of_name(path: str) -> str | None:
 def split_file(file: InputFile, source: Source, part_bytes: int | None = None) -> list[InputFile]:
     """The file in parts of about `part_bytes` of text, or whole where it cannot be divided.
 
-    Packed files and members of archives are read from their start. `max_documents` and threads need
-    the rows before, so they keep a file whole.
+    Packed files and members of archives are read from their start. `max_documents` needs the
+    rows before, so it keeps a file whole.
     """
     part_bytes = part_bytes or min(
         max(file.text_bytes // USUAL_PARTS, MIN_PART_BYTES), MAX_PART_BYTES
     )
-    if source.max_documents or source.thread_field or file.text_bytes <= part_bytes:
+    if source.max_documents or file.text_bytes <= part_bytes:
         return [file]
     if source.kind == "parquet":
         return _parquet_parts(file, source.text_field, part_bytes)

@@ -46,7 +46,7 @@ def hub_files(source: Source, where: str) -> list[InputFile]:
     for field in source.fields:
         if columns is not None and field not in columns:
             raise UserError(f"{where} has no field {field!r} (there are: {', '.join(columns)})")
-    num_parts = 1 if source.max_documents or source.thread_field else num_shards
+    num_parts = 1 if source.max_documents else num_shards
     label = source.path.rstrip("/").rpartition("/")[2]
     num_bytes //= num_parts
     file = InputFile(source.path, num_bytes, num_parts=num_parts, label=label, revision=revision)

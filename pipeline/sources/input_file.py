@@ -147,7 +147,6 @@ class Raw:
     source: str | None = None
     url: str | None = None
     licence: str | None = None
-    thread: str | None = None  # rows that follow one another with the same value are one document
     source_id: str | None = None  # the id that the source itself gives
     language: str | None = None  # as the row names it
 

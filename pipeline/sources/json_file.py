@@ -294,7 +294,7 @@ def take_fields(
     row: int, value: Mapping[str, Any], source: Source, keys: Sequence[str] = ()
 ) -> Raw | Fault:
     """The document that a row's fields make; the text is at `keys`, else at `source.text_field`."""
-    name, thread_name = source.text_field, source.thread_field
+    name = source.text_field
     source_id = id_of(value, source)
 
     def fault(reason: str, detail: str) -> Fault:
@@ -312,29 +312,18 @@ def take_fields(
     texts = [text for text in values if text is not None]
     if wrong := [text for text in texts or values if not isinstance(text, str)]:
         return fault("wrong_type", f"field {name!r} is {type(wrong[0]).__name__}, not a string")
-    thread = None
-    if thread_name is not None and value[thread_name] is not None:
-        thread = _name(value[thread_name])
-        if thread is None:
-            kind = type(value[thread_name]).__name__
-            detail = f"field {thread_name!r} is {kind}, not a string or an integer"
-            return fault("wrong_type", detail)
     licence = _string(value, "licence") or _string(value, "license")
     named, url = (_string(value, field) for field in ("source", "url"))
     language = _string(value, source.language_field) if source.language_field else None
-    return Raw(row, "\n".join(texts), named, url, licence, thread, source_id, language)
+    return Raw(row, "\n".join(texts), named, url, licence, source_id, language)
 
 
 def id_of(fields: Mapping[str, Any], source: Source) -> str | None:
     """The id that a row has, if it is a string or an integer."""
-    return _name(fields.get(source.id_field or DEFAULT_ID_FIELD)) or None
-
-
-def _name(value: object) -> str | None:
-    """A string or an integer as text; None of anything else."""
+    value = fields.get(source.id_field or DEFAULT_ID_FIELD)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    return value if isinstance(value, str) else None
+    return value or None if isinstance(value, str) else None
 
 
 def _string(fields: Mapping[str, Any], key: str) -> str | None:

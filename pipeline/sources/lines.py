@@ -1,6 +1,6 @@
 """The bytes of a raw file as UTF-8 and cut into lines, in bounded memory.
 
-Plain text, whose documents are lines, blocks or the file, and threads of rows.
+Plain text, whose documents are lines, blocks or the file.
 """
 
 import codecs
@@ -250,40 +250,3 @@ def _assembled(
         first = document[0]
         return TooLong(num_bytes, first.head if isinstance(first, TooLong) else first, num_lines)
     return b"\n".join(cast(list[bytes], document))
-
-
-# Documents from rows: the rows of one thread, as comments have it, joined by newlines.
-
-
-def join_threads(rows: Iterable[Raw | Fault], max_bytes: int) -> Iterator[Raw | Fault]:
-    """Rows that follow one another with the same `thread` as one document, at the first's row.
-
-    A row without a thread stays alone. A document that would pass `max_bytes` of UTF-8 is ended and
-    the thread goes on as another, so that no text is lost and memory stays bounded. A fault inside
-    a thread comes before it.
-    """
-    first: Raw | None = None
-    texts: list[str] = []
-    num_bytes = 0
-    for row in rows:
-        if isinstance(row, Fault):
-            yield row
-            continue
-        size = _num_bytes(row.text)
-        is_of_thread = first is not None and row.thread == first.thread is not None
-        if is_of_thread and num_bytes + 1 + size <= max_bytes:
-            texts.append(row.text)
-            num_bytes += 1 + size
-            continue
-        yield from _document(first, texts)
-        first, texts, num_bytes = row, [row.text], size
-    yield from _document(first, texts)
-
-
-def _document(first: Raw | None, texts: list[str]) -> Iterator[Raw]:
-    if first is not None:
-        yield replace(first, text="\n".join(texts))
-
-
-def _num_bytes(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))

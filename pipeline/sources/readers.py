@@ -23,7 +23,7 @@ from electrify.storage.tables import guess_delimiter
 from pipeline.sources.hub import read_huggingface
 from pipeline.sources.input_file import Fault, InputFile, Raw, packing
 from pipeline.sources.json_file import filter_of_texts_by_id, head_values, read_json, text_path
-from pipeline.sources.lines import head_of, join_threads, read_text
+from pipeline.sources.lines import head_of, read_text
 from pipeline.sources.stored import DAMAGED_ARCHIVE
 from pipeline.sources.tables import read_csv, read_parquet
 from pipeline.sources.web import read_html, read_warc, read_wet
@@ -74,8 +74,6 @@ def read_file(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[
     """
     rows = _until_unreadable(file, source, max_line_bytes)
     rows = _refuse_other_kinds(rows, file, source)
-    if source.thread_field is not None:
-        rows = join_threads(rows, max_line_bytes)
     num_documents = 0
     for item in rows:
         yield item

@@ -167,18 +167,15 @@ def _columns(schema: pa.Schema, source: Source) -> list[str]:
     for name in filter(None, (source.text_field, source.language_field)):
         if not (is_string(kinds[name]) or pa.types.is_null(kinds[name])):  # null: no row has one
             raise pa.ArrowInvalid(f"column {name!r} is {kinds[name]}, not a string")
-    for name in filter(None, (source.thread_field, source.id_field)):
-        if not _is_name(kinds[name]):
-            raise pa.ArrowInvalid(f"column {name!r} is {kinds[name]}, not a string or an integer")
-    wanted = [*source.fields, *(n for n in KNOWN_FIELDS if n in kinds and is_string(kinds[n]))]
     name = source.id_field or DEFAULT_ID_FIELD
-    if name in kinds and _is_name(kinds[name]):
-        wanted.append(name)
-    return list(dict.fromkeys(wanted))
+    is_id = name in kinds and _is_id(kinds[name])
+    if source.id_field and not is_id:
+        raise pa.ArrowInvalid(f"column {name!r} is {kinds[name]}, not a string or an integer")
+    wanted = [*source.fields, *(n for n in KNOWN_FIELDS if n in kinds and is_string(kinds[n]))]
+    return list(dict.fromkeys([*wanted, *[name] * is_id]))
 
 
-def _is_name(kind: pa.DataType) -> bool:
-    """Whether the values can name a thread or a document."""
+def _is_id(kind: pa.DataType) -> bool:
     return bool(is_string(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind))
 
 

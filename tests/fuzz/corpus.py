@@ -97,10 +97,10 @@ def _source(
 
         def read(data: bytes) -> None:
             path.write_bytes(data if pack is None or data.startswith(magic) else pack(data))
-            last: dict[type, int] = {}  # a fault within a thread comes before it
+            last = 0
             for item in read_file(InputFile(str(path), len(data)), source, _MAX_LINE_BYTES):
-                assert item.row >= last.get(type(item), 0), (item.row, last)
-                last[type(item)] = item.row
+                assert item.row >= last, (item.row, last)
+                last = item.row
                 if isinstance(item, Raw):
                     assert len(item.text.encode("utf-8", "surrogatepass")) <= 4 * _MAX_LINE_BYTES
                 else:
@@ -143,9 +143,6 @@ def _toml(folder: Path) -> Reader:
 
 READERS: dict[str, Make] = {
     "jsonl": _source("a.jsonl", *_JSON_LINES, has_json_lines=True, kind="jsonl"),
-    "jsonl-threads": _source(
-        "a.jsonl", *_JSON_LINES, has_json_lines=True, kind="jsonl", thread_field="thread"
-    ),
     "text-blocks": _source("a.txt", *_TEXTS, kind="text", document="block"),
     "wet": _source("a.wet.gz", _WET, words=_WET_WORDS, pack=gzip.compress, kind="wet"),
     "wikipedia": _source("a.xml.bz2", _DUMP, words=_MARKUP, pack=bz2.compress, kind="wikipedia"),

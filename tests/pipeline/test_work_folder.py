@@ -162,10 +162,10 @@ def test_a_run_in_a_bucket_makes_the_rows_of_a_local_one(tmp_path, run, bucket):
 
 def test_what_runs_that_failed_have_left_is_gone_after_a_sound_one(tmp_path, run, monkeypatch):
     filesystem = fsspec.filesystem("memory")
-    good = json.dumps({"text": "이 파일에는 읽을 수 없는 줄이 하나 있다."})
-    (tmp_path / "raw" / "b.jsonl").write_text(f"{good}\nbroken\n", encoding="utf-8")
+    good = json.dumps({"text": "이 파일에는 읽을 수 없는 줄이 많다."})
+    (tmp_path / "raw" / "b.jsonl").write_text(f"{good}\nbroken\nbroken\n", encoding="utf-8")
     with pytest.raises(ValueError, match="malformed_json"):
-        run(strict=True, work_dir="memory://left")
+        run(work_dir="memory://left")
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -173,9 +173,9 @@ def test_what_runs_that_failed_have_left_is_gone_after_a_sound_one(tmp_path, run
     with monkeypatch.context() as patched:
         patched.setattr(clean_module, "run_pipeline", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            run(work_dir="memory://left")
+            run(work_dir="memory://left", damaged_files="keep")
     assert filesystem.find("/left") != []
-    run(work_dir="memory://left")
+    run(work_dir="memory://left", damaged_files="keep")
     assert filesystem.find("/left") == []
 
 

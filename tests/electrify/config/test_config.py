@@ -152,9 +152,9 @@ def test_an_option_of_another_kind_is_refused_with_both_names(kind, name, value)
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
-        ("jsonl", {"text_field": "a", "thread_field": "b", "encoding": "cp949"}),
+        ("jsonl", {"text_field": "a", "id_field": "b", "encoding": "cp949"}),
         ("text", {"document": "file", "encoding": "shift_jis"}),
-        ("huggingface", {"name": "a", "split": "b", "text_field": "c", "thread_field": "d"}),
+        ("huggingface", {"name": "a", "split": "b", "text_field": "c", "id_field": "d"}),
     ],
 )
 def test_a_kind_takes_its_own_options_and_keeps_them_on_the_way_to_a_worker(kind, options):

@@ -1,4 +1,4 @@
-"""Rows of raw files: every kind and packing, threads, every fault, bounded memory."""
+"""Rows of raw files: every kind and packing, every fault, bounded memory."""
 
 import bz2
 import csv
@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.sources.input_file import Fault, Raw, TooLong
-from pipeline.sources.lines import join_threads, read_lines
+from pipeline.sources.lines import read_lines
 from tests.pipeline.sources.reading import (
     LINE_BYTES,
     read_data,
@@ -272,48 +272,6 @@ def test_the_id_of_a_row(tmp_path, kind):
     else:
         what = "field" if kind == "jsonl" else "column"
         assert all(f"no {what} 'none'" in fault.detail for fault in read("none"))
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=60), st.integers(1, 20))
-def test_nothing_is_lost_nor_too_long_and_documents_stay_in_order(lengths, max_bytes):
-    rows = [
-        Raw(i + 1, "x" * n, thread="t") if good else Fault(i + 1, "bad", "")
-        for i, (n, good) in enumerate(lengths)
-    ]
-    items = list(join_threads(rows, max_bytes))
-    faults = [item for item in items if isinstance(item, Fault)]
-    assert faults == [row for row in rows if isinstance(row, Fault)]
-    rows_of_documents = [item.row for item in items if isinstance(item, Raw)]
-    assert rows_of_documents == sorted(rows_of_documents)
-    documents = [item.text for item in items if isinstance(item, Raw)]
-    texts = [row.text for row in rows if isinstance(row, Raw)]
-    assert [line for text in documents for line in text.split("\n")] == texts
-    assert all(len(d) <= max_bytes for d in documents if "\n" in d)
-
-
-@pytest.mark.parametrize("kind", ["jsonl", "parquet", "saved"])
-def test_comments_of_a_post(tmp_path, kind):
-    posts = [(7, "첫 댓글"), (7, "둘째"), (8, "셋째"), (None, "홀로"), (None, "홀로"), (7, "다시")]
-    rows = [{"body": text, "post": post, "url": f"u{n}"} for n, (post, text) in enumerate(posts)]
-    rows += [{"body": text, "post": 9, "url": ""} for text in ("가" * 500, "끝")]
-    source = write_rows(tmp_path / f"a.{kind}", kind, rows)
-
-    def read(max_line_bytes=1000, **options):
-        options |= {"text_field": "body"}
-        return read_source(source.model_copy(update=options), max_line_bytes)
-
-    items = read(thread_field="post")
-    assert [(item.row, item.text, item.url) for item in items if isinstance(item, Raw)] == [
-        (1, "첫 댓글\n둘째", "u0"),
-        (3, "셋째", "u2"),
-        *((4, "홀로", "u3"), (5, "홀로", "u4"), (6, "다시", "u5"), (8, "끝", None)),
-    ]
-    assert reasons_of(items).count("line_too_long") == 1
-    assert len(read(thread_field="post", max_documents=2)) == 2
-    if kind != "saved":  # it is refused before it is read
-        faults = read(9000, thread_field="thread")
-        assert faults[-1].reason == "unreadable_file"  # of a table no row has it
-        assert len(faults) == (len(rows) + 1 if kind == "jsonl" else 1)
 
 
 # Files of another kind than their source says.

@@ -155,7 +155,7 @@ def test_a_damaged_file_stops_the_stage_unless_what_is_left_of_it_is_wanted(
     message = r'a\.jsonl\.gz:\d+: EOFError: .*clean\.damaged_files = "keep"'
     with pytest.raises(ValueError, match=message):
         run()
-    run(strict=True, damaged_files="keep")  # strict is about rows
+    run(damaged_files="keep")
     counts = manifest(tmp_path / "out" / "clean")["counts"]
     assert counts["malformed"] == 1
     assert "1 damaged file(s) were read up to the damage" in caplog.text

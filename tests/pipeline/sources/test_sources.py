@@ -228,7 +228,6 @@ def test_parquet_in_parts_of_row_groups(tmp_path):
     [
         ("a.jsonl.gz", source_of()),
         ("a.jsonl", source_of(max_documents=3)),
-        ("a.jsonl", source_of(thread_field="thread")),
         ("a.jsonl", source_of(encoding="utf-16")),
         ("a.txt", source_of("text")),
         ("a.csv", source_of("csv")),
