@@ -173,6 +173,8 @@ def fine_tune_all(
     from benchmarks.jobs import Job, run_jobs, search_settings, take_model
     from benchmarks.training.finetune import tokenize
 
+    if options.keep_models:
+        tasks = [_as_kept(task) for task in tasks]
     results = {result.key: result for result in read_results(folder / RESULTS)}
     shown = {result.key for result in current_results(folder)}
     missing, again = list[Job](), list[Result]()
@@ -213,6 +215,14 @@ def fine_tune_all(
         trackers.log(result.seed, _tracked([result]))
         _log_result(result, job.label(source))
     trackers.log(len(results) + len(missing), _tracked(current_results(folder), "mean/"))
+
+
+def _as_kept(task: Task) -> Task:
+    """With the head of `transformers`, so that the network is one that everything opens."""
+    if task.has_auto_head:
+        return task.with_auto_head()
+    warn(f"{task.name}: `transformers` has no class of networks for it, so none is kept")
+    return task
 
 
 def settings_for(task: Task, options: EvaluateConfig, source: "ModelSource") -> HyperParameters:

@@ -227,7 +227,8 @@ def run_job(
                 device_name=device,
                 on_step=on_step,
             )
-        if kept is not None and job.role == "pretrained" and fitted.network is not None:
+        is_kept = kept is not None and job.role == "pretrained" and task.has_auto_head
+        if kept is not None and is_kept and fitted.network is not None:
             keep(kept / job.key, fitted.network, task, source, settings)
     metrics = score_splits(task, data.split, fitted.predictions)
     reported = features.predicted[data.split].features

@@ -144,6 +144,49 @@ def report(config: "RunConfig") -> Path:
     return page
 
 
+def finetune(
+    model: str,
+    output: str | Path,
+    *,
+    own_task: str | Path | None = None,
+    task: str | None = None,
+    data_dir: Sequence[str] = (),
+    seeds: int = 1,
+    onnx: bool = False,
+    overrides: Sequence[str] = (),
+) -> Path:
+    """An encoder (folder or hub name) fine-tuned on a table of one's own, or on a task by its name,
+    as a folder that `transformers` opens; `output`.
+
+    The best of so many seeds. `overrides` are of `[evaluate]`, as `evaluate.num_epochs=5`.
+    """
+    from electrify.config.load import evaluation_of
+
+    if (own_task is None) == (task is None):
+        raise UserError("finetune takes one task: give a file of your own, or a task's name")
+    options: dict[str, object] = {"evaluate.tasks": [task]} if task else {}
+    if own_task is not None:
+        options["evaluate.own_tasks"] = [{"train": str(own_task)}]
+    if data_dir:
+        options["evaluate.data_dir"] = list(data_dir)
+    model = find_bundled(model)
+    config = evaluation_of(model, overrides, options)
+    from benchmarks.finetune import finetune
+
+    finetune(model, Path(output), config.evaluate, seeds, onnx)
+    return Path(output)
+
+
+def predict(folder: str | Path, texts: Sequence[str | Mapping[str, object]]) -> list[object]:
+    """What a folder of `finetune` says of texts, or of rows by column: `prediction` (a label, a
+    list of labels, a number, tags, spans or an answer) and `probability` of each."""
+    from benchmarks.predict import predictions
+
+    rows = ({"text": text} if isinstance(text, str) else text for text in texts)
+    said = predictions(Path(folder), enumerate(rows, start=1), "texts")
+    return [{n: row.get(n) for n in ("prediction", "probability")} for row in said]
+
+
 def inspect(
     model: str,
     texts: Sequence[str],

@@ -474,6 +474,39 @@ def publish(
     print("\n".join(api.publish(run, to, parts=names, **options)))
 
 
+# --- a network for a task -------------------------------------------------------------------------
+
+
+@_verb(f"finetune {SHIPPED} --own-task tickets.csv --output out/tickets")
+def finetune(
+    model: Annotated[str, _bundled("MODEL", "an encoder's folder or hub name")],
+    output: Annotated[str, _value("FOLDER", "folder to write; it must not exist yet")],
+    own_task: Annotated[str | None, _value("FILE", "your own table of texts and labels")] = None,
+    task: Annotated[str | None, _value("NAME", "an official task")] = None,
+    seeds: Annotated[int, _value("N", "keep the best of N seeds", "--seeds")] = 1,
+    onnx: Annotated[bool, Option("--onnx", help="also as ONNX")] = False,
+    data_dir: DataDirs = [],
+    overrides: Overrides = [],
+) -> None:
+    """Make a network for labels, numbers, tags or answers, which `transformers` opens."""
+    if (own_task is None) == (task is None):
+        raise UsageError("give one task: --own-task FILE, or --task NAME")
+    given: dict[str, Any] = {"data_dir": data_dir, "seeds": seeds, "onnx": onnx}
+    api.finetune(model, output, own_task=own_task, task=task, overrides=overrides, **given)
+
+
+@_verb("predict out/tickets texts.txt --output labels.csv")
+def predict(
+    folder: Annotated[str, _word("FOLDER", "that finetune wrote")],
+    file: Annotated[str, _word("FILE", "a text a line (.txt), or a table: .csv .jsonl .parquet")],
+    output: Annotated[str | None, _value("FILE", ".csv or .jsonl to write")] = None,
+) -> None:
+    """Print the label and its probability for each text of a file."""
+    from benchmarks.predict import predict
+
+    predict(Path(folder), Path(file), Path(output) if output else None)
+
+
 # --- looking at a discriminator -------------------------------------------------------------------
 
 

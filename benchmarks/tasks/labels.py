@@ -49,6 +49,8 @@ _THRESHOLD = 0.5  # of the probability of one of several labels
 class TextTask(Task):
     """A text, or a pair of texts, with a gold value: [CLS] a [SEP] b [SEP]."""
 
+    has_auto_head = True
+
     def featurize(
         self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
@@ -138,6 +140,7 @@ class MultipleChoice(SingleLabel):
 
     # fields of a choice each, or one field of a list
     choice_fields: tuple[str, ...] = ()
+    has_auto_head = False
 
     @property
     def has_parts(self) -> bool:
@@ -263,6 +266,7 @@ class Regression(TextTask):
     """
 
     is_bounded: bool = False
+    is_scaled: bool = True  # what the network says is 0..1; else it is in the task's range
 
     def gold(self, row: Row, texts: tuple[str, ...], location: str) -> float:
         """The number, in the task's own range."""
@@ -271,7 +275,7 @@ class Regression(TextTask):
             value = float(given)
         except (TypeError, ValueError, OverflowError):
             value = math.nan
-        if not low <= value <= high:
+        if math.isnan(value) or (self.is_scaled and not low <= value <= high):
             raise UserError(
                 f"{location}: {self.label_field} {given!r:.80} is no number from {low:g} to "
                 f"{high:g}"
@@ -286,7 +290,9 @@ class Regression(TextTask):
 
     def prediction(self, example: GoldExample, output: Outputs, details: Details) -> Prediction:
         low, high = self.value_range
-        value = low + (high - low) * float(output["logits"][0])
+        value = float(output["logits"][0])
+        if self.is_scaled:
+            value = low + (high - low) * value
         if self.is_bounded:
             value = min(max(value, low), high)
         return {"gold": example.gold, "prediction": value}
@@ -393,6 +399,7 @@ class RelationExtraction(Classification):
     """
 
     added_tokens = MARKERS
+    has_auto_head = False
     headline = "micro_f1"
 
     @property

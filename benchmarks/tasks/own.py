@@ -323,7 +323,7 @@ def _text_columns(
         first, second = (_known([name], free) for name in pair)
         if first and second:
             return first[0], second[0]
-    known = _known(_COLUMNS["texts"], free)
+    known = known_texts(free)
     if not known:
         lengths = {
             column: sum(len(v) for row in rows if isinstance(v := row.get(column), str | list))
@@ -352,6 +352,11 @@ def _choice_columns(
         if lists:
             return (lists[0],)
     return ()
+
+
+def known_texts(columns: Sequence[str]) -> list[str]:
+    """The columns of a text by its usual name."""
+    return _known(_COLUMNS["texts"], columns)
 
 
 def _known(names: Sequence[str], columns: Sequence[str]) -> list[str]:

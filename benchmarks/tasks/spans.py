@@ -11,10 +11,10 @@ stands.
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -238,6 +238,11 @@ class Spans(Task):
     @property
     def headline(self) -> str:
         return "rouge_w" if self.scorer == "klue-mrc" else "f1"
+
+    has_auto_head = True
+
+    def with_auto_head(self) -> Self:
+        return replace(super().with_auto_head(), head="span")
 
     @property
     def has_unanswerable(self) -> bool:

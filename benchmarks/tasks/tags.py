@@ -57,6 +57,8 @@ from electrify.system.outcome import UserError
 class Tagging(Task):
     """One label a word or a character."""
 
+    has_auto_head = True
+
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`labels` (B, T), `IGNORED_LABEL` where a position has none."""
         labels = [features.labels["labels"][row] for row in rows]

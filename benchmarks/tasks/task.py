@@ -8,7 +8,7 @@ prediction an example, plain JSON: all that scores are made of).
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -112,6 +112,8 @@ class Task(ABC):
     # special tokens that the tokenizer gets in addition, their embeddings trained from random ones
     added_tokens: ClassVar[tuple[str, ...]] = ()
     row_name: ClassVar[str] = "row"  # what a row of a file is called where it is wrong
+    # whether `transformers` has a class of networks for it: labels, numbers, tags, answers
+    has_auto_head: ClassVar[bool] = False
 
     name: str  # "<suite>-<task>"
     suite: str
@@ -171,6 +173,10 @@ class Task(ABC):
     def has_parts(self) -> bool:
         """Whether a row has two parts that a head can tell apart: the texts of a pair."""
         return len(self.text_fields) > 1
+
+    def with_auto_head(self) -> Self:
+        """The task as a network of `transformers` learns it."""
+        return replace(self, pooling="transformers")
 
     @property
     def label_names(self) -> Mapping[str, str]:

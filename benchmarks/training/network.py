@@ -1,18 +1,21 @@
-"""An encoder with its head: built, written to a `transformers` folder with the head beside it, and
-read again."""
+"""An encoder with its head: built, written as the network of `transformers` that it is, and read
+again."""
 
+import copy
 import shutil
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+import transformers
+from torch import nn
 
 from benchmarks.encoder import (
     ModelSource,
     freeze,
     load_encoder,
+    load_network,
     open_model,
     prepare_encoder,
     quiet_transformers,
@@ -20,9 +23,11 @@ from benchmarks.encoder import (
 )
 from benchmarks.results.results import MODELS, Result, current_results, largest_part
 from benchmarks.tasks.heads import make_head
-from benchmarks.tasks.heads.linear import EncoderWithHead
+from benchmarks.tasks.heads.linear import AutoHead, EncoderWithHead
+from benchmarks.tasks.labels import MultiLabelClassification, Regression, TextTask
 from benchmarks.tasks.own import record_of, task_of_record
 from benchmarks.tasks.registry import TASKS
+from benchmarks.tasks.tags import Tagging, WordLabels
 from benchmarks.tasks.task import Task
 from benchmarks.training.recipe import HyperParameters
 from electrify.config.evaluate import Role
@@ -30,8 +35,8 @@ from electrify.stage.folder import write_json
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
 
-ABOUT = "head.json"
-_HEAD = "head.safetensors"
+ABOUT = "task.json"
+_NETWORKS: Any = transformers
 
 
 @dataclass(frozen=True)
@@ -69,34 +74,71 @@ def keep(
     source: ModelSource,
     settings: HyperParameters,
 ) -> None:
-    """Write what `read_kept` reads, in place of what is in `folder`; `AutoModel` opens the folder
-    as the encoder."""
-    encoder: Any = network.encoder
+    """Write a network with the head of `transformers` in place of what is in `folder`: a folder of
+    its class that says its labels, and `task.json`. `network` is used up.
+
+    A number is given in the task's own range. Its tokenizer cuts rows as they were learnt from.
+    """
+    assert isinstance(network.head, AutoHead)
+    whole = network.head.whole(network.encoder.cpu()).cpu()
+    if isinstance(task, TextTask):
+        whole.config.problem_type = "single_label_classification"
+        if isinstance(task, MultiLabelClassification):
+            whole.config.problem_type = "multi_label_classification"
+        elif isinstance(task, Regression):
+            whole.config.problem_type = "regression"
+            _put_into_range(whole, task)
+    if names := _label_names(task):
+        whole.config.id2label = dict(enumerate(names))
+        whole.config.label2id = {name: number for number, name in enumerate(names)}
+    tokenizer = copy.deepcopy(source.tokenizer)
+    tokenizer.model_max_length = settings.max_sequence_length
     shutil.rmtree(folder, ignore_errors=True)
     with quiet_transformers():
-        encoder.save_pretrained(folder)
-    with_added_tokens(source.tokenizer, task.added_tokens).save_pretrained(folder)
-    weights = {name: tensor.cpu() for name, tensor in network.head.state_dict().items()}
-    save_file(weights, folder / _HEAD)
+        whole.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     about = {"task": task.name, "own_task": record_of(task), "settings": asdict(settings)}
     write_json(folder / ABOUT, about)  # last: without it the folder is none
+
+
+def _label_names(task: Task) -> list[str]:
+    """What the network calls its labels: B-PER of PER-B, as token classification reads them."""
+    if isinstance(task, Regression):
+        return [task.label_field]
+    is_tagged = isinstance(task, Tagging) and not isinstance(task, WordLabels)
+    return list(task.tag_names if is_tagged else task.labels)  # type: ignore[attr-defined]
+
+
+def _put_into_range(whole: nn.Module, task: Regression) -> None:
+    """Scale the last layer, whose output was learnt as 0..1."""
+    low, high = task.value_range
+    *_, last = (each for each in whole.modules() if isinstance(each, nn.Linear))
+    assert last.out_features == 1
+    with torch.no_grad():
+        last.weight *= high - low
+        last.bias.mul_(high - low).add_(low)
 
 
 def read_kept(folder: Path) -> Kept:
     """The network of a folder of `keep`; `ValueError` for a folder that is none."""
     if not (folder / ABOUT).is_file():
         raise UserError(
-            f"{folder} has no {ABOUT}: it is no fine-tuned network that `evaluate.keep_models` kept"
+            f"{folder} has no {ABOUT}: it is no network that `electrify finetune` or "
+            "`evaluate.keep_models` wrote"
         )
     about = read_json(folder / ABOUT)
-    own = about["own_task"]
-    task = task_of_record(own) if own else TASKS[about["task"]]
-    settings = HyperParameters(**about["settings"])
+    own, name = about["own_task"], about["task"]
+    if not own and name not in TASKS:
+        raise UserError(f"{folder}: this version of electrify has no task {name}")
+    task = (task_of_record(own) if own else TASKS[name]).with_auto_head()
+    if isinstance(task, Regression):
+        task = replace(task, is_scaled=False)
     source = open_model(str(folder))
-    exact = replace(settings, precision="fp32")
-    network = build_network(task, source, "pretrained", 0, exact, torch.device("cpu"))
-    network.head.load_state_dict(load_file(folder / _HEAD))
-    return Kept(source, task, network.eval(), settings)
+    (kind,) = source.config.architectures
+    whole = load_network(source, getattr(_NETWORKS, kind))
+    encoder = whole.base_model
+    network = EncoderWithHead(encoder, AutoHead(whole, encoder)).eval()
+    return Kept(source, task, network, HyperParameters(**about["settings"]))
 
 
 def kept_folder(results: Path, result: Result) -> Path:

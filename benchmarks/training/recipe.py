@@ -129,6 +129,8 @@ def hyper_parameters(
     of_task = {"train_both_orders": task.train_both_orders, "pooling": task.pooling}
     recipe = recipe_for(task, hidden_size, name)
     chosen = {**of_task, **given, "precision": options.precision}
+    if task.pooling == "transformers":  # of `with_auto_head`, whatever is given
+        chosen["pooling"] = task.pooling
     if chosen["pooling"] == "parts" and not task.has_parts:
         chosen["pooling"] = "mean"  # its one part is the whole
     return replace(recipe, **chosen)

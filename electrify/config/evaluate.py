@@ -228,8 +228,8 @@ class EvaluateConfig(FinetuneOptions, TrackerOptions):
     patience: Count | None = None
     """Training ends after so many evaluations without a better score. Left out: never."""
     keep_models: bool = False
-    """Write each fine-tuned encoder with its head to `models/`, as `electrify export --onnx`
-    needs."""
+    """Write each fine-tuned network to `models/`, as `electrify finetune` does, for `electrify
+    export --onnx`. Its head is that of `transformers` (`pooling`), whatever is recommended."""
     search: SearchOptions | None = None
     tasks_options: dict[str, FinetuneOptions] = Field(default_factory=dict)
     precision: Literal["auto", "fp32", "bf16"] = "auto"

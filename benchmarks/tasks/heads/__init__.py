@@ -16,12 +16,12 @@ from benchmarks.tasks.dialogue import DialogueStateTracking
 from benchmarks.tasks.features import padded
 from benchmarks.tasks.heads.klue import Parser, SlotGenerator
 from benchmarks.tasks.heads.linear import (
-    AutoHead,
     ChoiceHead,
     Head,
     JointHead,
     LinearHead,
     SpanHead,
+    fresh_head,
     seeded,
 )
 from benchmarks.tasks.labels import (
@@ -47,12 +47,12 @@ def make_head(task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.G
     is_auto = task.pooling == "transformers"
     match task:
         case Tagging() if is_auto:
-            return AutoHead(encoder, AutoModelForTokenClassification, num_labels, generator)
+            return fresh_head(encoder, AutoModelForTokenClassification, num_labels, generator)
         case Spans(head="span") if is_auto:
-            return AutoHead(encoder, AutoModelForQuestionAnswering, 2, generator)
+            return fresh_head(encoder, AutoModelForQuestionAnswering, 2, generator)
         case TextTask() if is_auto:
             num_outputs = 1 if isinstance(task, MultipleChoice) else num_labels or 1
-            head = AutoHead(encoder, AutoModelForSequenceClassification, num_outputs, generator)
+            head = fresh_head(encoder, AutoModelForSequenceClassification, num_outputs, generator)
             return ChoiceHead(head) if isinstance(task, MultipleChoice) else head
         case RelationExtraction():
             markers = [tokenizer.convert_tokens_to_ids(list(pair)) for pair in (SUBJECT, OBJECT)]

@@ -4,6 +4,7 @@ the paper's head of spans; and an encoder with its head."""
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, Self, TypeVar
 
 import torch
@@ -126,23 +127,26 @@ def mean_state(states: Tensor, mask: Tensor) -> Tensor:
     return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
 
 
+def fresh_head(
+    encoder: nn.Module, auto_class: Any, num_labels: int, generator: torch.Generator
+) -> "AutoHead":
+    """The head of one of `transformers`' `AutoModelFor...`, weights drawn as that class has it."""
+    config: Any = copy.deepcopy(encoder.config)
+    config.num_labels = num_labels
+    config.classifier_dropout = HEAD_DROPOUT
+    fresh = partial(auto_class.from_config, config, dtype=torch.float32)
+    return AutoHead(seeded(fresh, generator), encoder)
+
+
 class AutoHead(LabelHead):
     """What `transformers` itself puts on the encoder for labels, tags or spans, such as
     `ModernBertForSequenceClassification`: that class with the encoder taken out, so that an encoder
     fine-tuned with this head is a network that everything opens (`whole`)."""
 
-    def __init__(
-        self, encoder: nn.Module, auto_class: Any, num_labels: int, generator: torch.Generator
-    ) -> None:
-        """`auto_class` is one of `transformers`' `AutoModelFor...`, which sets the weights as the
-        class has it."""
+    def __init__(self, network: Any, encoder: nn.Module) -> None:
+        """Of a network of `transformers`, whose own encoder is left out."""
         super().__init__()
-        config: Any = copy.deepcopy(encoder.config)
-        config.num_labels = num_labels
-        config.classifier_dropout = HEAD_DROPOUT
-        self.network = seeded(
-            lambda: auto_class.from_config(config, dtype=torch.float32), generator
-        )
+        self.network = network
         self._states = _GivenStates(encoder)
         setattr(self.network, self.network.base_model_prefix, self._states)
 
@@ -161,9 +165,9 @@ class AutoHead(LabelHead):
 
     def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
         """As every head's of labels; of spans as `SpanHead`'s."""
-        return (
-            super().loss(outputs, batch) if "logits" in outputs else _boundary_loss(outputs, batch)
-        )
+        if "logits" in outputs:
+            return super().loss(outputs, batch)
+        return _boundary_loss(outputs, batch)
 
     def whole(self, encoder: nn.Module) -> Any:
         """The network of `transformers` with the encoder in its place; this head is used up."""

@@ -13,7 +13,7 @@ from transformers import (
     ModernBertConfig,
 )
 
-from benchmarks.tasks.heads.linear import AutoHead, EncoderWithHead
+from benchmarks.tasks.heads.linear import EncoderWithHead, fresh_head
 from tests.benchmarks.conftest import SIZES
 
 
@@ -35,7 +35,7 @@ def test_the_head_of_transformers_is_its_own_network(kind: str, auto_class: Any)
     }
     encoder = AutoModel.from_config(configs[kind])
     generator = torch.Generator().manual_seed(1)
-    head = AutoHead(encoder, auto_class, 2, generator)
+    head = fresh_head(encoder, auto_class, 2, generator)
     names = {name for name, _ in encoder.named_parameters()}
     assert not names & {name for name, _ in head.named_parameters()}
     batch = {"input_ids": torch.tensor([[2, 5, 6, 3], [2, 7, 3, 0]])}

@@ -1,0 +1,158 @@
+"""`electrify finetune`: an encoder becomes a network for one task, in a folder that `transformers`
+opens.
+
+A seed is scored on rows that it did not learn from. Where these were taken from the training file,
+a network that learns from all rows is written; of several seeds the one that scores best.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from huggingface_hub import ModelCardData
+from jinja2 import Template
+
+from benchmarks.evaluate import settings_for
+from benchmarks.model_name import encoder_path, pinned
+from benchmarks.results.results import Result, percent
+from benchmarks.statistics.uncertainty import Interval, estimate, resample, score_bounds
+from benchmarks.tasks.labels import Regression, TextTask
+from benchmarks.tasks.load import SPLIT_EVAL, TaskData, load_tasks
+from benchmarks.tasks.spans import Spans
+from benchmarks.tasks.task import Line, Task
+from benchmarks.training.recipe import recommended_settings
+from electrify.config.evaluate import EvaluateConfig
+from electrify.stage.folder import write_text
+from electrify.stage.plan import is_hub_name
+from electrify.system.outcome import UserError
+from electrify.system.progress import log, stop_on_signal, warn
+
+_PROMISE = "nothing is written; the same command begins again"
+
+
+def finetune(
+    model: str, output: Path, options: EvaluateConfig, num_seeds: int = 1, onnx: bool = False
+) -> None:
+    """Fine-tune `model` (a folder or hub name) on the one task of `options` and write `output`.
+
+    Raises `UserError` for a folder that is there, a task that no class of `transformers` is for,
+    rows and models that cannot be read, and a training that fails, and `Stopped`; then nothing is
+    written.
+    """
+    if output.exists():
+        raise UserError(f"{output} is there already: give another --output, or remove it")
+    model = encoder_path(model)
+    _, commit = pinned(model)
+    tasks, data_of = load_tasks(options)
+    if len(tasks) != 1:
+        names = ", ".join(task.name for task in tasks)
+        raise UserError(f"finetune takes one task, not {names}: give one --own-task or --task")
+    if not tasks[0].has_auto_head:
+        raise UserError(
+            f"{tasks[0].name}: `transformers` has no class of networks for it; finetune is for "
+            "labels, numbers, tags and answers (electrify evaluate scores the others, too)"
+        )
+    task, data = tasks[0].with_auto_head(), data_of[tasks[0].name]
+    from benchmarks.encoder import open_model
+    from benchmarks.jobs import Job, run_job
+    from benchmarks.training.finetune import tokenize
+
+    source = open_model(model, commit=commit)
+    source = replace(source, recommended=recommended_settings(model, options, commit))
+    settings = settings_for(task, options, source)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        TemporaryDirectory(prefix=f"{output.name}.", suffix=".partial", dir=output.parent) as place,
+        stop_on_signal(_PROMISE) as stop,
+    ):
+
+        def trained(data: TaskData, seeds: Sequence[int], key: str) -> list[tuple[Result, Any]]:
+            features = tokenize(task, data, source, settings, seeds)
+            done = []
+            for seed in seeds:
+                job = Job(task, data, settings, "pretrained", seed, key=f"{key}-{seed}")
+                given = source, options.device, Path(place), f"{key}, seed {seed}", None, stop
+                result, lines = run_job(job, features, *given)
+                if not (Path(place) / job.key).is_dir():
+                    raise UserError(f"{job.label(source)}: {result.degenerate}; lower the rate")
+                if result.degenerate:
+                    warn(f"{job.label(source)} is degenerate: {result.degenerate}")
+                done.append((result, lines[data.split]))
+            return done
+
+        scored = trained(data, range(num_seeds), "scored")
+        best, _ = max(scored, key=lambda each: each[0].value * (1 if task.higher_is_better else -1))
+        is_retrained = num_seeds == 1 and SPLIT_EVAL in data.split
+        if is_retrained:
+            log(f"{task.name}: once more, on all {len(data.train) + len(data.reported):,} rows")
+            whole = replace(data, train=(*data.train, *data.reported))
+            (best, _), *_ = trained(replace(whole, reported=data.reported[:1]), [0], "all rows")
+        folder = Path(place) / best.key
+        interval = _interval(task, scored)
+        write_text(folder / "README.md", _card(model, task, data, scored, interval, best))
+        if onnx:
+            from benchmarks.onnx.export import export_folder, sample
+
+            export_folder(folder, sample())
+        folder.rename(output)
+    if source.recommended.get("pooling") == "parts" and task.has_parts:
+        log(
+            f"{task.name}: the head is that of `transformers` for {source.config.model_type}; "
+            "evaluate scores both texts with a head of its own (pooling = parts)"
+        )
+    for note in dict.fromkeys(note for result, _ in scored for note in result.notes):
+        warn(note)
+    log(f"{task.name}: {_score_text(scored, interval)}; wrote {output}")
+    log(f'use it: pipeline("{pipeline_of(task)}", "{output}"), or electrify predict {output} FILE')
+
+
+def _interval(task: Task, scored: Sequence[tuple[Result, list[Line]]]) -> Interval:
+    draws = resample(task, {result.seed: lines for result, lines in scored})
+    values = {result.seed: result.value for result, _ in scored}
+    return estimate(values, draws, score_bounds(task.headline))
+
+
+def _score_text(scored: Sequence[tuple[Result, Any]], interval: Interval) -> str:
+    first, _ = scored[0]
+    seeds = f" of {len(scored)} seeds" if len(scored) > 1 else ""
+    text = f"{first.metric} {percent(interval.value)}{seeds} (95 % interval {interval.text()})"
+    return f"{text} on {first.num_examples:,} rows that were not learnt from ({first.split})"
+
+
+def pipeline_of(task: Task) -> str:
+    """The name of the pipeline of `transformers` for it."""
+    if isinstance(task, TextTask):
+        return "text-classification"
+    return "question-answering" if isinstance(task, Spans) else "token-classification"
+
+
+def _card(
+    model: str,
+    task: Task,
+    data: TaskData,
+    scored: Sequence[tuple[Result, Any]],
+    interval: Interval,
+    best: Result,
+) -> str:
+    kind = pipeline_of(task)
+    base = model if is_hub_name(model) and not Path(model).exists() else None
+    metadata = ModelCardData(
+        base_model=base, library_name="transformers", pipeline_tag=kind, tags=["electrify"]
+    )
+    template = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
+    return Template(template, trim_blocks=True, keep_trailing_newline=True).render(
+        metadata=metadata.to_yaml(),
+        model=base or "/".join(Path(model).parts[-3:]),
+        task=task,
+        pipeline=kind,
+        score=_score_text(scored, interval),
+        scored=[(result.seed, percent(result.value)) for result, _ in scored],
+        best=best,
+        is_chosen=len(scored) > 1,
+        is_retrained=SPLIT_EVAL in data.split and len(scored) == 1,
+        num_rows=best.num_train_examples,
+        is_number=isinstance(task, Regression),
+        cut=data.split,
+    )

@@ -1,0 +1,265 @@
+"""`electrify predict`: what a fine-tuned network says of each row of a file.
+
+Rows are read, predicted and written in parts, so that a file may be of any size; in a part rows of
+like length are predicted together. Where rows have gold values, their score is logged.
+"""
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from scipy.special import softmax
+
+from benchmarks.metrics.tags import entities
+from benchmarks.results.predictions import score_lines
+from benchmarks.results.results import percent
+from benchmarks.tasks.files import read_own
+from benchmarks.tasks.labels import MultiLabelClassification, Regression
+from benchmarks.tasks.own import known_texts
+from benchmarks.tasks.rows import Row, is_missing, nested
+from benchmarks.tasks.spans import Spans
+from benchmarks.tasks.tags import CharacterTagging, OwnEntityTagging, OwnWordTagging, Tagging
+from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
+from benchmarks.training.finetune import choose_device
+from benchmarks.training.network import read_kept
+from benchmarks.training.trainer import Trainer
+from electrify.stage.folder import whole_file
+from electrify.storage.encodings import guess_encoding
+from electrify.storage.files import parse_json
+from electrify.storage.tables import guess_delimiter, has_cells, read_rows
+from electrify.system.outcome import UserError
+from electrify.system.progress import Progress, log, warn
+
+_PART_ROWS = 1024  # read, predicted and written at once
+_HEAD_BYTES = 1 << 18  # that tell the encoding and what separates cells
+_TABLES, _LINES = (".csv", ".tsv", ".tab"), (".jsonl", ".ndjson")
+_SAID = ("prediction", "probability")
+
+
+def predict(folder: Path, file: Path, output: Path | None = None) -> None:
+    """Predict every row of a file, .txt (a text a line), .csv, .jsonl or another that an own task
+    is read from; write `output`, .csv or .jsonl, or CSV to stdout.
+
+    Raises `UserError` for a folder that `finetune` did not write, a file that cannot be read, has
+    no rows or lacks a column, and an output that is there.
+    """
+    if output is not None and output.exists():
+        raise UserError(f"{output} is there already: give another --output, or remove it")
+    if not file.is_file():
+        raise UserError(f"no file {file}; give one with a text a row: .txt, .csv or .jsonl")
+    rows = predictions(folder, rows_of(file), str(file))
+    with _opened(output) as stream:
+        write = _writer(stream, output is not None and output.suffix in _LINES)
+        for row in rows:
+            write(row)
+
+
+def predictions(
+    folder: Path, rows: Iterable[tuple[int, Row]], where: str
+) -> Iterator[dict[str, Any]]:
+    """Each numbered row with what the network of a folder says of it before its own columns.
+
+    `prediction` is a label, a list of labels, a number, the tags of words, spans of characters or
+    an answer, None of a row without text; `probability` is that of the label or answer, of tags
+    the lowest one, of several labels one each.
+    """
+    kept = read_kept(folder)
+    settings = replace(kept.settings, precision="fp32")
+    task, tokenizer = kept.task, kept.source.tokenizer
+    network = kept.network.to(choose_device("auto"))
+    trainer = Trainer(network, task, tokenizer.pad_token_id, settings, str(folder))
+    numbered, scored, unknown = iter(rows), list[Line](), list[str]()
+    num_rows = num_cut = num_empty = 0
+    with Progress("predict", None, "rows") as bar:
+        while part := list(islice(numbered, _PART_ROWS)):
+            if not num_rows:
+                task = trainer.task = _as_read(task, part[0][1], where)
+            texts = [(n, row) for n, row in part if not _is_empty(task, row)]
+            read = [_example(task, row, f"{where} row {n}", str(n)) for n, row in texts]
+            examples = [example for example, _ in read]
+            features = task.featurize(examples, tokenizer, settings.max_sequence_length, False)
+            outputs = trainer.predict(features)
+            lines = task.lines(examples, features, outputs)
+            said = {
+                number: _said(task, line, features, place, outputs)
+                for place, ((number, _), line) in enumerate(zip(texts, lines, strict=True))
+            }
+            for number, row in part:
+                own = {name: value for name, value in row.items() if name not in _SAID}
+                yield {**said.get(number, {"prediction": None}), **own}
+            scored += [line for line, (_, gold) in zip(lines, read, strict=True) if gold is True]
+            unknown += [gold for _, gold in read if isinstance(gold, str)]
+            num_rows, num_cut = num_rows + len(part), num_cut + features.num_truncated
+            num_empty += len(part) - len(texts)
+            bar.update(len(part))
+    if not num_rows:
+        raise UserError(f"{where} has no rows")
+    if num_empty:
+        warn(f"{where}: {num_empty:,} of {num_rows:,} rows have no text, and no prediction")
+    if num_cut:
+        length = settings.max_sequence_length
+        warn(f"{where}: {num_cut:,} of {num_rows:,} texts are longer than {length} pieces: cut")
+    if unknown:
+        warn(f"{unknown[0]}; {len(unknown):,} such rows do not count in the score")
+    if scored:
+        score = percent(score_lines(task, scored)[task.headline])
+        log(f"{where}: {task.headline} {score} on {len(scored):,} rows with a gold value")
+
+
+def rows_of(file: Path) -> Iterator[tuple[int, Row]]:
+    """The numbered rows of a file, one after the other; of Parquet, JSON and CoNLL all at once."""
+    kind = file.suffix.lower()
+    if kind not in (".txt", *_LINES, *_TABLES):
+        yield from read_own(file)[0]
+        return
+    with file.open("rb") as binary:
+        head = binary.read(_HEAD_BYTES)
+    head = head[: head.rfind(b"\n") + 1] or head
+    encoding = guess_encoding(head)
+    with file.open(encoding=encoding.replace("utf-8", "utf-8-sig"), newline="") as lines:
+        try:
+            if kind in _TABLES:
+                yield from _table_rows(lines, head.decode(encoding, "replace"), kind)
+                return
+            for number, line in enumerate(lines, start=1):
+                text = line.rstrip("\r\n")
+                if kind == ".txt":
+                    yield number, {"text": text}
+                elif text.strip():
+                    row = parse_json(text, f"{file} line {number}", names_are_checked=True)
+                    if not isinstance(row, dict):
+                        raise UserError(f"{file} line {number}: {text:.80} is not an object")
+                    yield number, row
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{file} is not text in {encoding}: {error}; save it as UTF-8"
+            ) from None
+
+
+def _table_rows(lines: TextIO, head: str, kind: str) -> Iterator[tuple[int, Row]]:
+    csv.field_size_limit(2**31 - 1)  # a cell may be a whole document
+    delimiter = guess_delimiter(head.lstrip("\ufeff"), default="," if kind == ".csv" else "\t")
+    names: list[str] = []
+    cells = (row for _, row in read_rows(lines, delimiter))
+    for number, row in enumerate(cells):
+        if isinstance(row, csv.Error):
+            raise UserError(f"{lines.name} row {number}: {row}; is a quotation mark not closed?")
+        if not names:
+            names = [name.strip() for name in row]
+        elif has_cells(row):
+            yield number, dict(zip(names, row, strict=False))
+
+
+# What a row is to the task, and what is said of it.
+
+
+def _as_read(task: Task, row: Row, where: str) -> Task:
+    """The task with the columns of a file of the user's, who need not have those of its own."""
+    own: type[Task] = type(task)
+    if isinstance(task, Tagging) and not isinstance(task, OwnWordTagging):
+        own = OwnEntityTagging if isinstance(task, CharacterTagging) else OwnWordTagging
+    task = own(**{field.name: getattr(task, field.name) for field in fields(own)})
+    missing = [name for name in task.text_fields if nested(row, name) is None]
+    if missing and len(task.text_fields) == 1:
+        column = next(iter(known_texts([*row]) or ([*row] if len(row) == 1 else [])), None)
+        if column is not None:
+            return replace(task, text_fields=(column,))
+    if missing:
+        raise UserError(
+            f"{where}: no column {missing[0]!r} (there are: {', '.join(map(str, row))}); "
+            "the network reads " + " and ".join(map(repr, task.text_fields))
+        )
+    return task
+
+
+def _is_empty(task: Task, row: Row) -> bool:
+    values = (nested(row, name) for name in task.text_fields)
+    return any(
+        value is None or not (value.strip() if isinstance(value, str) else value)
+        for value in values
+    )
+
+
+def _example(task: Task, row: Row, location: str, number: str) -> tuple[Example, bool | str]:
+    """With whether it has a gold value, or what is wrong with that."""
+    (name, *_), label, gold = task.text_fields, task.label_field, False
+    if isinstance(task, OwnWordTagging) and isinstance(row[name], str):
+        row = {**row, name: row[name].split()}
+    if not is_missing(nested(row, "answers" if isinstance(task, Spans) else label)):
+        try:
+            (example,) = task.examples(row, number, location, True)
+            return example, True
+        except UserError as error:
+            gold = str(error)
+    if isinstance(task, Tagging):
+        is_words = isinstance(task, OwnWordTagging)
+        row = {**row, label: [task.labels[0]] * len(row[name]) if is_words else []}
+    (example,) = task.examples(row, number, location, isinstance(task, Tagging))
+    return example, gold
+
+
+def _said(
+    task: Task, line: Line, features: Features, row: int, outputs: Sequence[Outputs]
+) -> dict[str, Any]:
+    prediction = line["prediction"]
+    if isinstance(task, Regression):
+        return {"prediction": prediction}
+    if isinstance(task, Spans):
+        return {"prediction": prediction, "probability": line["n_best"][0][1]}
+    if isinstance(task, MultiLabelClassification):
+        by_label = dict(zip(task.labels, line["probabilities"], strict=True))
+        return {"prediction": prediction, "probability": by_label}
+    if not isinstance(task, Tagging):
+        return {"prediction": prediction, "probability": max(line["probabilities"])}
+    places: Any = slice(1, len(features.input_ids[row]) - 1)
+    if isinstance(task, CharacterTagging):
+        found = sorted((start, end, kind) for kind, start, end in entities(prediction, True))
+        prediction = [
+            {"start": start, "end": end, "label": kind, "text": line["text"][start:end]}
+            for start, end, kind in found
+        ]
+    else:
+        places = [*features.details["firsts"][row].values()]
+    sure = softmax(outputs[row]["logits"][places].astype(np.float64), axis=-1).max(axis=-1)
+    return {"prediction": prediction, "probability": round(float(sure.min(initial=1)), 6)}
+
+
+# Output.
+
+
+@contextmanager
+def _opened(output: Path | None) -> Iterator[TextIO]:
+    if output is None:
+        yield sys.stdout
+        return
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(output) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        yield file
+
+
+def _writer(stream: TextIO, as_json: bool) -> Any:
+    """A function that writes a row, of CSV with the columns of the first."""
+    table: list[Any] = []
+
+    def write(row: Mapping[str, Any]) -> None:
+        if as_json:
+            stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+            return
+        cells = {
+            name: json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
+            for name, value in row.items()
+        }
+        if not table:
+            names = list(dict.fromkeys([*_SAID, *row]))
+            table.append(csv.DictWriter(stream, names, restval="", extrasaction="ignore"))
+            table[0].writeheader()
+        table[0].writerow(cells)
+
+    return write

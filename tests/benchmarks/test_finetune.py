@@ -1,0 +1,223 @@
+"""A fine-tuned network is a plain folder of `transformers`: its pipelines say what predict says."""
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoConfig, pipeline
+
+import electrify
+from electrify.cli import main
+from tests.benchmarks.conftest import FILLERS, TOPICS
+from tests.benchmarks.records import sets, write
+
+FAST = sets("evaluate.min_steps=12", "evaluate.num_epochs=1.0", "evaluate.device=cpu")
+FEW = ("evaluate.min_steps=12", "evaluate.num_epochs=1.0", "evaluate.device=cpu")
+
+
+def sentence(number: int) -> str:
+    return f"{FILLERS[number % 5]} {TOPICS[number % 7]} {FILLERS[number % 3 + 2]}"
+
+
+def answer(number: int) -> dict[str, Any]:
+    text = sentence(number)
+    word = TOPICS[number % 7]
+    return {
+        "context": text,
+        "question": "오늘",
+        "answers": {"text": [word], "answer_start": [text.index(word)]},
+    }
+
+
+TEXTS = [sentence(number) for number in range(40)]
+TABLES: dict[str, list[dict[str, Any]]] = {
+    "labels": [{"text": text, "label": "ab"[n % 2]} for n, text in enumerate(TEXTS)],
+    "pairs": [
+        {"premise": text, "hypothesis": TEXTS[-n], "label": "xyz"[n % 3]}
+        for n, text in enumerate(TEXTS)
+    ],
+    "numbers": [{"text": text, "score": 1.5 + n % 7 / 2} for n, text in enumerate(TEXTS)],
+    "sets": [
+        {"text": text, "labels": [["a"], ["b"], ["a", "b"]][n % 3]} for n, text in enumerate(TEXTS)
+    ],
+    "tags": [
+        {"tokens": text.split(), "ner_tags": ["O", "B-T", "I-T"]} for n, text in enumerate(TEXTS)
+    ],
+    "spans": [{"text": text, "entities": [[0, 2, "T"]]} for n, text in enumerate(TEXTS)],
+    "answers": [answer(number) for number in range(40)],
+}  # fmt: skip
+CLASSES = {
+    "labels": "SequenceClassification",
+    "pairs": "SequenceClassification",
+    "numbers": "SequenceClassification",
+    "sets": "SequenceClassification",
+    "tags": "TokenClassification",
+    "spans": "TokenClassification",
+    "answers": "QuestionAnswering",
+}
+
+
+def write_table(path: Path, rows: Sequence[Any]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, [*rows[0]])
+        table.writeheader()
+        table.writerows(rows)
+
+
+def made(model: Path, folder: Path, rows: Sequence[Any], **options: Any) -> Path:
+    write(folder / "mine.json", rows)
+    overrides = (*FEW, *options.pop("more", ()))
+    return electrify.finetune(
+        str(model), folder / "out", own_task=folder / "mine.json", overrides=overrides, **options
+    )
+
+
+@pytest.mark.parametrize("architecture", ["Electra", "ModernBert"])
+@pytest.mark.parametrize("kind", TABLES)
+def test_pipelines_say_what_predict_says(
+    kind: str, architecture: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    name = "model_folder" if architecture == "Electra" else "modern_folder"
+    rows = TABLES[kind]
+    folder = made(request.getfixturevalue(name), tmp_path, rows)
+    config = AutoConfig.from_pretrained(folder)
+    assert config.architectures == [f"{architecture}For{CLASSES[kind]}"]
+    ours: list[Any] = electrify.predict(folder, rows)
+    if kind == "answers":
+        asked = pipeline("question-answering", str(folder))  # type: ignore[call-overload]
+        for row, said in zip(rows, ours, strict=True):
+            theirs = asked(question=row["question"], context=row["context"])
+            assert theirs["answer"].strip() == said["prediction"]
+        return
+    if kind in ("tags", "spans"):
+        texts = [" ".join(row["tokens"]) if kind == "tags" else row["text"] for row in rows]
+        tagged = pipeline("token-classification", str(folder), ignore_labels=[])
+        for text, said in zip(texts, ours, strict=True):
+            theirs = tagged(text)
+            assert min(piece["score"] for piece in theirs) == pytest.approx(
+                said["probability"], abs=1e-5
+            )
+            labels = [piece["entity"] for piece in theirs]
+            if kind == "tags":
+                assert labels == said["prediction"]
+        return
+    pairs = kind == "pairs"
+    texts = [
+        {"text": row["premise"], "text_pair": row["hypothesis"]} if pairs else row["text"]
+        for row in rows
+    ]
+    predict = pipeline("text-classification", str(folder))
+    theirs = [predict(text, top_k=None) for text in texts]
+    for of_theirs, said in zip(theirs, ours, strict=True):
+        scores = {each["label"]: each["score"] for each in of_theirs}
+        if kind == "numbers":
+            assert said["prediction"] == pytest.approx(scores["score"], abs=1e-5)
+        elif kind == "sets":
+            assert said["probability"] == pytest.approx(scores, abs=1e-5)
+            assert said["prediction"] == [n for n in "ab" if scores[n] >= 0.5]
+        else:
+            assert said["probability"] == pytest.approx(max(scores.values()), abs=1e-5)
+            assert said["prediction"] == max(scores, key=scores.__getitem__)
+
+
+def test_a_number_is_in_the_range_that_was_learnt(model_folder: Path, tmp_path: Path) -> None:
+    rows = [{"text": text, "score": 100.5 + n % 2} for n, text in enumerate(TEXTS)]
+    folder = made(model_folder, tmp_path, rows)
+    said: list[Any] = electrify.predict(folder, TEXTS)
+    assert all(99 < each["prediction"] < 103 for each in said)
+
+
+def test_the_network_learns_from_all_rows_and_the_card_says_its_score(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_table(tmp_path / "mine.csv", TABLES["labels"])
+    words = ["finetune", str(model_folder), "--own-task", str(tmp_path / "mine.csv"), *FAST]
+    assert main([*words, "--output", str(tmp_path / "one")]) == 0
+    card = (tmp_path / "one" / "README.md").read_text(encoding="utf-8")
+    assert "on 35 rows of mine" in card  # of 40 rows are 35 texts
+    assert "learnt from all rows" in card
+    assert "95 % interval" in card
+    assert main([*words, "--output", str(tmp_path / "one")]) == 1
+    assert "is there already" in capsys.readouterr().err
+    assert main([*words, "--output", str(tmp_path / "best"), "--seeds", "2"]) == 0
+    card = (tmp_path / "best" / "README.md").read_text(encoding="utf-8")
+    assert "which scored best on these rows" in card
+    assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
+
+
+def test_predict_reads_files_in_parts_and_keeps_their_columns(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    folder = made(model_folder, tmp_path, TABLES["labels"])
+    monkeypatch.setattr("benchmarks.predict._PART_ROWS", 7)
+    (tmp_path / "texts.txt").write_text("\n".join([*TEXTS, "", "가 " * 50_000]), encoding="cp949")
+    lines = [{"id": n, "text": text, "label": "new"} for n, text in enumerate(TEXTS)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    write_table(tmp_path / "scored.csv", TABLES["labels"])
+    said = {}
+    for name in ("texts.txt", "rows.jsonl", "scored.csv"):
+        output = tmp_path / f"said-{name}.csv"
+        assert main(["predict", str(folder), str(tmp_path / name), "--output", str(output)]) == 0
+        with output.open(encoding="utf-8", newline="") as file:
+            said[name] = list(csv.DictReader(file))
+    whole: list[Any] = electrify.predict(folder, TEXTS)
+    for rows in said.values():
+        assert [row["prediction"] for row in rows[:40]] == [of["prediction"] for of in whole]
+        assert [row["text"] for row in rows[:40]] == TEXTS
+    assert said["texts.txt"][40]["prediction"] == ""
+    assert said["texts.txt"][41]["prediction"] in ("a", "b")
+    assert "1 of 42 texts are longer than" in caplog.text
+    assert "unknown label 'new'" in caplog.text
+    assert "accuracy" in caplog.text
+    assert "on 40 rows with a gold value" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("model", "rows", "message"),
+    [
+        (None, [{"text": text, "label": "a"} for text in TEXTS], "in every row: nothing to learn"),
+        (None, [], "has no rows"),
+        ("nothing", TABLES["labels"], "it has no config.json"),
+        (None, [{"premise": TEXTS[n], "choice1": "b", "choice2": "c", "label": n % 2}
+                for n in range(9)
+            ],
+         "no class of networks for it"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_learnt_is_refused(
+    model: str | None,
+    rows: list[Any],
+    message: str,
+    model_folder: Path,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(ValueError, match=message):
+        made(tmp_path / model if model else model_folder, tmp_path, rows)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_cannot_be_predicted_is_refused(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = made(model_folder, tmp_path, TABLES["pairs"])
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "texts.txt").write_text("오늘\n", encoding="utf-8")
+    for place, file, message in (
+        (model_folder, "texts.txt", "has no task.json"),
+        (folder, "empty.csv", "has no rows"),
+        (folder, "texts.txt", "no column 'premise'"),
+        (folder, "none.txt", "no file"),
+    ):
+        assert main(["predict", str(place), str(tmp_path / file)]) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_bf16_changes_no_file(modern_folder: Path, tmp_path: Path) -> None:
+    folder = made(modern_folder, tmp_path, TABLES["labels"], more=['evaluate.precision="bf16"'])
+    network = pipeline("text-classification", str(folder)).model
+    assert {weights.dtype for weights in network.parameters()} == {torch.float32}
