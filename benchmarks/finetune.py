@@ -21,7 +21,7 @@ from benchmarks.statistics.uncertainty import Interval, estimate, resample, scor
 from benchmarks.tasks.labels import Regression, TextTask
 from benchmarks.tasks.load import SPLIT_EVAL, TaskData, load_tasks
 from benchmarks.tasks.spans import Spans
-from benchmarks.tasks.task import Line, Task
+from benchmarks.tasks.task import Predictions, Task
 from benchmarks.training.recipe import recommended_settings
 from electrify.config.evaluate import EvaluateConfig
 from electrify.stage.folder import write_text
@@ -43,6 +43,10 @@ def finetune(
     """
     if output.exists():
         raise UserError(f"{output} is there already: give another --output, or remove it")
+    if onnx:
+        from benchmarks.onnx.export import require_onnx
+
+        require_onnx()
     model = encoder_path(model)
     _, commit = pinned(model)
     tasks, data_of = load_tasks(options)
@@ -74,12 +78,12 @@ def finetune(
             for seed in seeds:
                 job = Job(task, data, settings, "pretrained", seed, key=f"{key}-{seed}")
                 given = source, options.device, Path(place), f"{key}, seed {seed}", None, stop
-                result, lines = run_job(job, features, *given)
+                result, predictions = run_job(job, features, *given)
                 if not (Path(place) / job.key).is_dir():
                     raise UserError(f"{job.label(source)}: {result.degenerate}; lower the rate")
                 if result.degenerate:
                     warn(f"{job.label(source)} is degenerate: {result.degenerate}")
-                done.append((result, lines[data.split]))
+                done.append((result, predictions[data.split]))
             return done
 
         scored = trained(data, range(num_seeds), "scored")
@@ -93,9 +97,9 @@ def finetune(
         interval = _interval(task, scored)
         write_text(folder / "README.md", _card(model, task, data, scored, interval, best))
         if onnx:
-            from benchmarks.onnx.export import export_folder, sample
+            from benchmarks.onnx.export import export_folder, open_network, sample
 
-            export_folder(folder, sample())
+            export_folder(folder, folder, open_network(folder), sample())
         folder.rename(output)
     if source.recommended.get("pooling") == "parts" and task.has_parts:
         log(
@@ -105,11 +109,11 @@ def finetune(
     for note in dict.fromkeys(note for result, _ in scored for note in result.notes):
         warn(note)
     log(f"{task.name}: {_score_text(scored, interval)}; wrote {output}")
-    log(f'use it: pipeline("{pipeline_of(task)}", "{output}"), or electrify predict {output} FILE')
+    log(f"predict with it: electrify predict {output} FILE; {output}/README.md has the Python")
 
 
-def _interval(task: Task, scored: Sequence[tuple[Result, list[Line]]]) -> Interval:
-    draws = resample(task, {result.seed: lines for result, lines in scored})
+def _interval(task: Task, scored: Sequence[tuple[Result, Predictions]]) -> Interval:
+    draws = resample(task, {result.seed: predicted for result, predicted in scored})
     values = {result.seed: result.value for result, _ in scored}
     return estimate(values, draws, score_bounds(task.headline))
 

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import softmax
 
 from benchmarks.metrics.tags import entities
-from benchmarks.results.predictions import score_lines
+from benchmarks.results.predictions import score_predictions
 from benchmarks.results.results import percent
 from benchmarks.tasks.files import read_own
 from benchmarks.tasks.labels import MultiLabelClassification, Regression
@@ -26,7 +26,7 @@ from benchmarks.tasks.own import known_texts
 from benchmarks.tasks.rows import Row, is_missing, nested
 from benchmarks.tasks.spans import Spans
 from benchmarks.tasks.tags import CharacterTagging, OwnEntityTagging, OwnWordTagging, Tagging
-from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
+from benchmarks.tasks.task import Example, Outputs, Prediction, Task
 from benchmarks.training.finetune import choose_device
 from benchmarks.training.network import read_kept
 from benchmarks.training.trainer import Trainer
@@ -75,7 +75,7 @@ def predictions(
     task, tokenizer = kept.task, kept.source.tokenizer
     network = kept.network.to(choose_device("auto"))
     trainer = Trainer(network, task, tokenizer.pad_token_id, settings, str(folder))
-    numbered, scored, unknown = iter(rows), list[Line](), list[str]()
+    numbered, scored, unknown = iter(rows), list[Prediction](), list[str]()
     num_rows = num_cut = num_empty = 0
     with Progress("predict", None, "rows") as bar:
         while part := list(islice(numbered, _PART_ROWS)):
@@ -86,15 +86,16 @@ def predictions(
             examples = [example for example, _ in read]
             features = task.featurize(examples, tokenizer, settings.max_sequence_length, False)
             outputs = trainer.predict(features)
-            lines = task.lines(examples, features, outputs)
+            predicted = task.predictions(examples, features, outputs)
             said = {
-                number: _said(task, line, features, place, outputs)
-                for place, ((number, _), line) in enumerate(zip(texts, lines, strict=True))
+                int(each["id"]): _said(task, each, place, features.details, outputs)
+                for place, each in enumerate(predicted)
             }
             for number, row in part:
                 own = {name: value for name, value in row.items() if name not in _SAID}
                 yield {**said.get(number, {"prediction": None}), **own}
-            scored += [line for line, (_, gold) in zip(lines, read, strict=True) if gold is True]
+            pairs = zip(predicted, read, strict=True)
+            scored += [each for each, (_, gold) in pairs if gold is True]
             unknown += [gold for _, gold in read if isinstance(gold, str)]
             num_rows, num_cut = num_rows + len(part), num_cut + features.num_truncated
             num_empty += len(part) - len(texts)
@@ -109,7 +110,7 @@ def predictions(
     if unknown:
         warn(f"{unknown[0]}; {len(unknown):,} such rows do not count in the score")
     if scored:
-        score = percent(score_lines(task, scored)[task.headline])
+        score = percent(score_predictions(task, scored)[task.headline])
         log(f"{where}: {task.headline} {score} on {len(scored):,} rows with a gold value")
 
 
@@ -206,27 +207,32 @@ def _example(task: Task, row: Row, location: str, number: str) -> tuple[Example,
 
 
 def _said(
-    task: Task, line: Line, features: Features, row: int, outputs: Sequence[Outputs]
+    task: Task,
+    predicted: Prediction,
+    row: int,
+    details: Mapping[str, Sequence[Any]],
+    outputs: Sequence[Outputs],
 ) -> dict[str, Any]:
-    prediction = line["prediction"]
+    """`row` is that of the example in `details` and `outputs`, where each has one."""
+    prediction = predicted["prediction"]
     if isinstance(task, Regression):
         return {"prediction": prediction}
     if isinstance(task, Spans):
-        return {"prediction": prediction, "probability": line["n_best"][0][1]}
+        return {"prediction": prediction, "probability": predicted["n_best"][0][1]}
     if isinstance(task, MultiLabelClassification):
-        by_label = dict(zip(task.labels, line["probabilities"], strict=True))
+        by_label = dict(zip(task.labels, predicted["probabilities"], strict=True))
         return {"prediction": prediction, "probability": by_label}
     if not isinstance(task, Tagging):
-        return {"prediction": prediction, "probability": max(line["probabilities"])}
-    places: Any = slice(1, len(features.input_ids[row]) - 1)
+        return {"prediction": prediction, "probability": max(predicted["probabilities"])}
     if isinstance(task, CharacterTagging):
         found = sorted((start, end, kind) for kind, start, end in entities(prediction, True))
         prediction = [
-            {"start": start, "end": end, "label": kind, "text": line["text"][start:end]}
+            {"start": start, "end": end, "label": kind, "text": predicted["text"][start:end]}
             for start, end, kind in found
         ]
+        places = [n for n, (start, end) in enumerate(details["spans"][row]) if start < end]
     else:
-        places = [*features.details["firsts"][row].values()]
+        places = [*details["firsts"][row].values()]
     sure = softmax(outputs[row]["logits"][places].astype(np.float64), axis=-1).max(axis=-1)
     return {"prediction": prediction, "probability": round(float(sure.min(initial=1)), 6)}
 

@@ -148,12 +148,7 @@ def _add_tasks(
     for place in kept_folders(scored):
         kept = read_kept(place)
         name = kept.task.name
-        try:
-            network = export.task_network(kept)
-        except ValueError as problem:
-            warn(f"{problem}; it is left out")
-            continue
-        _export(folder / name, network, place, group, texts)
+        _export(folder / name, export.open_network(place), place, group, texts)
         group.num_tasks += 1
         data = load_data(kept.task, dir_of(kept.task, data_dirs(evaluation, [kept.task])))
         group.benchmarks[name] = int8.task_benchmark(kept, data.reported)

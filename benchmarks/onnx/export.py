@@ -25,8 +25,7 @@ from benchmarks.encoder import (
     open_model,
     replaced_logits,
 )
-from benchmarks.tasks.heads.linear import ChoiceHead, LinearHead, SpanHead
-from benchmarks.training.network import ABOUT, Kept, read_kept
+from benchmarks.training.network import ABOUT
 from electrify.stage.folder import whole_file, write_json
 from electrify.stage.networks import LABELS, make_portable, write_pooling
 from electrify.stage.plan import TOKENIZER_FILES
@@ -39,7 +38,6 @@ _OUTPUTS = (STATES, LOGITS, "start_logits", "end_logits")
 FP32_FILE, INT8_FILE = "onnx/model.onnx", "onnx/model_quantized.onnx"  # beside config, tokenizer
 _ENCODER = "AutoModel"
 _HEADS = ("MaskedLM", "TokenClassification", "SequenceClassification", "QuestionAnswering")
-_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _ANY: Any = transformers
 MAX_DIFFERENCE = 1e-4
 LENGTHS = (8, 128, 512)
@@ -86,8 +84,6 @@ def open_network(folder: Path, head: bool = True) -> Network:
     language model `logits` (B, L, V), a fine-tuned network `logits` or, of reading, `start_logits`
     and `end_logits`, every other class `last_hidden_state`.
     """
-    if (folder / ABOUT).is_file():
-        return task_network(read_kept(folder))
     source = open_model(str(folder))
     name = (source.config.architectures or [_ENCODER])[0] if head else _ENCODER
     detects = head and is_discriminator(source)
@@ -117,16 +113,6 @@ def open_network(folder: Path, head: bool = True) -> Network:
     inputs = accepted_inputs(getattr(model, model.base_model_prefix, model))
     kept = [each for each in inputs if each != "position_ids"]
     return Network(source, model, kept, compute, config)
-
-
-def task_network(kept: Kept) -> Network:
-    """A fine-tuned network; `ValueError` for a head that reads more than its row of pieces."""
-    head = kept.network.head
-    if isinstance(head, ChoiceHead) or not isinstance(head, LinearHead | SpanHead):
-        raise UserError(f"{kept.task.name}: only labels, numbers, tags and spans go to ONNX")
-    encoder: Any = kept.network.encoder
-    encoder.set_attn_implementation("eager")
-    return Network(kept.source, kept.network, _INPUTS, kept.network)
 
 
 def export_folder(

@@ -13,6 +13,7 @@ from torch import nn
 
 from benchmarks.encoder import (
     ModelSource,
+    accepted_inputs,
     freeze,
     load_encoder,
     load_network,
@@ -32,6 +33,7 @@ from benchmarks.tasks.task import Task
 from benchmarks.training.recipe import HyperParameters
 from electrify.config.evaluate import Role
 from electrify.stage.folder import write_json
+from electrify.stage.networks import save_network
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
 
@@ -93,10 +95,11 @@ def keep(
         whole.config.label2id = {name: number for number, name in enumerate(names)}
     tokenizer = copy.deepcopy(source.tokenizer)
     tokenizer.model_max_length = settings.max_sequence_length
+    names = [name for name in accepted_inputs(network.encoder) if name != "position_ids"]
+    tokenizer.model_input_names = tokenizer.init_kwargs["model_input_names"] = names
     shutil.rmtree(folder, ignore_errors=True)
     with quiet_transformers():
-        whole.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+        save_network(whole, folder, tokenizer)
     about = {"task": task.name, "own_task": record_of(task), "settings": asdict(settings)}
     write_json(folder / ABOUT, about)  # last: without it the folder is none
 

@@ -15,6 +15,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from benchmarks.encoder import accepted_inputs, encode
 from benchmarks.tasks.features import IGNORED_LABEL
 from benchmarks.tasks.task import HEAD_DROPOUT
+from electrify.config.evaluate import Pooling
 
 HEAD_INITIALIZER_RANGE = 0.02
 _NONE = -1e4  # the logit of a choice that an example does not have
@@ -80,7 +81,7 @@ class LinearHead(LabelHead):
         encoder: nn.Module,
         num_outputs: int,
         generator: torch.Generator,
-        pooling: Literal["cls", "mean", "parts", "none"] = "cls",
+        pooling: Pooling | Literal["none"] = "cls",
         markers: Sequence[tuple[int, int]] = (),
     ) -> None:
         super().__init__()
