@@ -498,7 +498,9 @@ def finetune(
 @_verb("predict out/tickets texts.txt --output labels.csv")
 def predict(
     folder: Annotated[str, _word("FOLDER", "that finetune wrote")],
-    file: Annotated[str, _word("FILE", "a text a line (.txt), or a table: .csv .jsonl .parquet")],
+    file: Annotated[
+        str, _bundled("FILE", "a text a line (.txt), or a table: .csv .jsonl .parquet")
+    ],
     output: Annotated[str | None, _value("FILE", ".csv or .jsonl to write")] = None,
 ) -> None:
     """Print the label and its probability for each text of a file."""
