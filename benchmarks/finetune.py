@@ -146,7 +146,7 @@ def _card(
         base_model=base, library_name="transformers", pipeline_tag=kind, tags=["electrify"]
     )
     template = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
-    return Template(template, trim_blocks=True, keep_trailing_newline=True).render(
+    card: str = Template(template, trim_blocks=True, keep_trailing_newline=True).render(
         metadata=metadata.to_yaml(),
         model=base or "/".join(Path(model).parts[-3:]),
         task=task,
@@ -160,3 +160,4 @@ def _card(
         is_number=isinstance(task, Regression),
         cut=data.split,
     )
+    return card

@@ -190,7 +190,8 @@ def _is_empty(task: Task, row: Row) -> bool:
 
 def _example(task: Task, row: Row, location: str, number: str) -> tuple[Example, bool | str]:
     """With whether it has a gold value, or what is wrong with that."""
-    (name, *_), label, gold = task.text_fields, task.label_field, False
+    (name, *_), label = task.text_fields, task.label_field
+    gold: bool | str = False
     if isinstance(task, OwnWordTagging) and isinstance(row[name], str):
         row = {**row, name: row[name].split()}
     if not is_missing(nested(row, "answers" if isinstance(task, Spans) else label)):
