@@ -66,7 +66,7 @@ def publish(
         names = [str(file.relative_to(inner)) for file in known if file.is_relative_to(inner)]
         if names := [file for file in names if file.startswith(beginnings)]:
             kind = "dataset" if part == "dataset" else "model"
-            repository = {"repo_id": f"{to}-{name}", "repo_type": kind}
+            repository: dict[str, Any] = {"repo_id": f"{to}-{name}", "repo_type": kind}
             uploads.append((repository, folder / inner, names, card))
             num_files = len(names) + bool(card)
             size = sum((folder / inner / file).stat().st_size for file in names)

@@ -6,12 +6,12 @@ optimum. `save_pretrained` of transformers 5 leaves out names that some of them 
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from electrify.stage.folder import write_json
 from electrify.storage.files import read_json
 
-ENCODER = "encoder"  # in an export: the main network without a head
+ENCODER: Final = "encoder"  # in an export: the main network without a head
 LABELS = ("original", "replaced")  # of a token, with the logits 0 and x
 # by key of `rope_parameters`: what transformers 4 and TEI read
 _THETAS = {"full_attention": "global_rope_theta", "sliding_attention": "local_rope_theta"}
