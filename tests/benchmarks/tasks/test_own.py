@@ -7,9 +7,6 @@ from pathlib import Path
 
 import datasets
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 import pytest
 from huggingface_hub import HfApi
 
@@ -44,7 +41,6 @@ QUESTIONS = [
     for n in range(30)
 ]
 
-
 CONTEXT = "Town {} has a bridge and a mill. A mill is old."
 BRIDGE = len("Town 0 has a ")
 
@@ -74,22 +70,19 @@ def named(span):
 
 def write(path, rows):
     """In the format that the name says."""
+    table, name = datasets.Dataset.from_list(rows), str(path)
     if path.suffix in (".csv", ".tsv"):
-        delimiter = "," if path.suffix == ".csv" else "\t"
-        options = pyarrow.csv.WriteOptions(delimiter=delimiter)
-        pyarrow.csv.write_csv(pa.Table.from_pylist(rows), path, options)
+        table.to_csv(name, sep="," if path.suffix == ".csv" else "\t")
     elif path.suffix == ".parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
-    elif path.suffix == ".json":
-        path.write_text(json.dumps(rows), encoding="utf-8")
+        table.to_parquet(name)
     else:
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return str(path)
+        table.to_json(name, lines=path.suffix == ".jsonl", force_ascii=False)
+    return name
 
 
-def load(folder, options):
+def load(options):
     task = own_task(options)
-    return task, load_data(task, folder)
+    return task, load_data(task, Path())
 
 
 def load_rows(folder, rows, **options):
@@ -97,10 +90,14 @@ def load_rows(folder, rows, **options):
     return task, load_data(task, folder)
 
 
+def all_rows(data):
+    return [*data.train, *data.reported]
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".json", ".jsonl", ".parquet"])
 def test_equal_rows_are_one_task_in_every_format(tmp_path, suffix):
     file = write(tmp_path / f"reviews{suffix}", REVIEWS)
-    task, data = load(tmp_path, OwnTask(train=file, name="films"))
+    task, data = load(OwnTask(train=file, name="films"))
     other, expected = load_rows(tmp_path, REVIEWS, name="films")
     assert (task.version, data.sha256) == (other.version, expected.sha256)
     assert data.reported == expected.reported
@@ -235,7 +232,7 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
         test=write(tmp_path / "test.csv", [pairs[9] | {"label": "0"}]),
         name="pairs",
     )
-    task, data = load(tmp_path, options)
+    task, data = load(options)
     assert [e.texts[0] for e in data.train] == ["a1", "a2", "a4", "a5", "a6", "a7", "a8"]
     assert (data.split, len(data.reported), len(data.further["dev"])) == ("test", 1, 2)
     assert task.reported_splits == ("test", "dev")
@@ -304,7 +301,7 @@ def test_tags_of_another_scheme_are_read(tmp_path):
     ]
     task, data = load_rows(tmp_path, rows)
     assert (task.text_fields, task.labels) == (("tokens",), ("O", "B-LOC", "B-PER", "I-LOC"))
-    assert {e.tags for e in (*data.train, *data.reported)} == {(2, 0, 1, 3, 0)}
+    assert {e.tags for e in all_rows(data)} == {(2, 0, 1, 3, 0)}
 
 
 @pytest.mark.parametrize(
@@ -341,7 +338,7 @@ def test_a_span_holds_the_text_that_it_has(tmp_path, span):
 def test_an_answer_or_none_however_it_is_spelt(tmp_path, answers, more, is_answered):
     task, data = load_rows(tmp_path, questions(answers, question_type="a place", **more))
     assert task.has_unanswerable != is_answered
-    found = [e.answers for e in (*data.train, *data.reported)]
+    found = [e.answers for e in all_rows(data)]
     assert found.count((("bridge", BRIDGE),) if is_answered else ()) == 10
 
 
@@ -350,14 +347,13 @@ def test_files_of_other_tools(tmp_path, caplog):
     rows = [row | {"guid": 7} for row in REVIEWS]
     rows[3] = rows[3] | {"document": None}
     lines = Path(write(tmp_path / "lines.jsonl", rows))
-    _, data = load(tmp_path, OwnTask(train=str(lines.rename(tmp_path / "lines.json"))))
-    assert len(data.train) + len(data.reported) == len(REVIEWS) - 1
+    _, data = load(OwnTask(train=str(lines.rename(tmp_path / "lines.json"))))
     assert "1 rows with an empty text are left out" in caplog.text
-    assert len({example.id for example in (*data.train, *data.reported)}) == len(REVIEWS) - 1
+    assert len({e.id for e in all_rows(data)}) == len(all_rows(data)) == len(REVIEWS) - 1
     # nothing else of such a row is looked at
     rows = [*QUESTIONS, {"context": None, "question": "What?", "answers": [{"text": "a"}]}]
     _, data = load_rows(tmp_path, rows)
-    assert len(data.train) + len(data.reported) == len(QUESTIONS)
+    assert len(all_rows(data)) == len(QUESTIONS)
 
 
 @pytest.mark.parametrize(
@@ -409,7 +405,7 @@ def test_a_third_text_stands_behind_the_second_and_a_separator(tmp_path, tokeniz
 
 def test_spans_become_labels_of_characters(tmp_path, tokenizer):
     task, data = load_rows(tmp_path, SPANS[:3])
-    example = next(e for e in (*data.train, *data.reported) if e.texts[0].startswith("Ann"))
+    example = next(e for e in all_rows(data) if e.texts[0].startswith("Ann"))
     prediction = {"text": example.texts[0]}
     prediction |= {side: [task.labels[t] for t in example.gold] for side in ("gold", "prediction")}
     marks = [tag[0] for tag in prediction["gold"]]  # the blank within a name belongs to it

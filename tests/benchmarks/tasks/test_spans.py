@@ -90,22 +90,20 @@ def test_answers_are_found_back_by_offsets(tokenizer):
         first, last = answer_pieces(pieces.offsets, start, end)
         text = CONTEXT[pieces.offsets[first][0] : pieces.offsets[last][1]].strip()
         assert answer in text
-        around = {"Café Lumière", "1932", "The"}  # words of their own in every tokenizer
-        if answer in around:
+        if answer in ("Café Lumière", "1932", "The"):  # words of their own in every tokenizer
             assert text == answer
         # no piece less would hold it
         assert pieces.offsets[first][1] > start
         assert pieces.offsets[last][0] < end
 
 
-def test_a_start_that_misses_takes_the_nearest_place():
-    context = "ab x ab y ab"
-    assert find_answer(context, "ab", 5) == (5, 7)
-    assert find_answer(context, "ab", 6) == (5, 7)
-    assert find_answer(context, "ab", 11) == (10, 12)
-    assert find_answer(context, " x ", 2) == (3, 4)  # white space is no part of an answer
-    assert find_answer(context, "zz", 0) is None
-    assert find_answer(context, "  ", 2) is None
+@pytest.mark.parametrize(
+    ("answer", "start", "place"),
+    [("ab", 5, (5, 7)), ("ab", 6, (5, 7)), ("ab", 11, (10, 12)), ("zz", 0, None), ("  ", 2, None),
+     (" x ", 2, (3, 4))],  # white space is no part of an answer
+)  # fmt: skip
+def test_a_start_that_misses_takes_the_nearest_place(answer, start, place):
+    assert find_answer("ab x ab y ab", answer, start) == place
 
 
 def question(answer: str | None, context: str = CONTEXT, identity: str = "q") -> QuestionExample:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from benchmarks.metrics.labels import macro_f1
 from benchmarks.training.bag_of_words import GRID, bag_of_words
 
 WORDS = ["alpha", "beta", "gamma", "delta", "rho", "sigma", "tau", "phi", "chi", "psi"]
@@ -13,13 +12,13 @@ def texts(rng, num, length=6):
     return [" ".join(rng.choice(WORDS, length)) for _ in range(num)]
 
 
-def learn(rows, labels, predicted, num_labels, seed=0, metric=lambda a, b: (a == b).mean()):
-    """Chosen by accuracy unless another metric is given."""
+def learn(rows, labels, predicted, num_labels):
+    """Chosen by accuracy."""
 
     def score(positions, probabilities):
-        return metric(labels[positions], probabilities.argmax(1))
+        return (labels[positions] == probabilities.argmax(1)).mean()
 
-    return bag_of_words(rows, labels, predicted, num_labels, seed, score)
+    return bag_of_words(rows, labels, predicted, num_labels, 0, score)
 
 
 def accuracy(learnt, labels, others, gold, num_labels=2):
@@ -46,20 +45,6 @@ def test_of_a_pair_what_stands_in_both_counts():
     ]
     same = np.array([int(a == b) for a, b in pairs])
     assert accuracy(pairs[:300], same[:300], pairs[300:], same[300:]) > 0.85
-
-
-def test_the_metric_of_the_task_decides():
-    """A rare label: accuracy likes the frequent one, macro F1 weighs the classes."""
-    rng = np.random.default_rng(0)
-    labels = (rng.random(300) < 0.1).astype(np.int64)
-    # "tau" stands in most rows of the rare label, and in three of ten of the frequent one
-    has_word = rng.random(300) < np.where(labels == 1, 0.8, 0.3)
-    rows = [
-        (f"{text.replace('tau', 'rho')} {'tau' if has else ''}",)
-        for text, has in zip(texts(rng, 300), has_word, strict=True)
-    ]
-    assert learn(rows, labels, {}, 2)[1]["model__class_weight"] is None
-    assert learn(rows, labels, {}, 2, metric=macro_f1)[1]["model__class_weight"] == "balanced"
 
 
 def test_labels_keep_their_places_and_unseen_ones_have_no_chance():
