@@ -63,13 +63,13 @@ def of_rows(
 
 def _accuracy_of_glue(gold: list[int], predicted: list[int]) -> float:
     """ELECTRA's `AccuracyScorer`, which divides by the number of rows."""
-    if not gold and not predicted:
+    if not gold:
         raise ValueError("there are no rows to take the accuracy of")
     return labels.accuracy(gold, predicted)
 
 
 def _mse(gold: list[float], predicted: list[float]) -> float:
-    return float(np.mean([(a - b) ** 2 for a, b in zip(gold, predicted, strict=True)]))
+    return float(np.mean((np.array(gold) - predicted) ** 2))
 
 
 def _tags(golden: Golden) -> Iterator[Comparison]:
@@ -113,13 +113,9 @@ def _diagnostics(golden: Golden, case: str) -> dict[str, float]:
 
 
 def _overall(golden: Golden, case: str) -> dict[str, Any]:
-    means = (
-        labels.task_scores,
-        labels.glue_9_tasks,
-        labels.glue_8_tasks_without_wnli,
-        labels.electra_dev_8_tasks,
-    )
-    return {mean.__name__: attempt(mean, golden["predictions"][case]) for mean in means}
+    names = ("glue_9_tasks", "glue_8_tasks_without_wnli", "electra_dev_8_tasks")
+    given = golden["predictions"][case]
+    return {name: attempt(getattr(labels, name), given) for name in ("task_scores", *names)}
 
 
 def _relations(area: Callable[[Any, Any], float]) -> Compute:
@@ -136,28 +132,20 @@ def _relations(area: Callable[[Any, Any], float]) -> Compute:
 
 
 def _parsing(golden: Golden, case: str) -> Mapping[str, float]:
-    metrics = (
-        structured.uas_macro_f1,
-        structured.uas_micro_f1,
-        structured.las_macro_f1,
-        structured.las_micro_f1,
+    gold, predicted = (
+        structured.Arcs(
+            *(np.concatenate([*side[key], ()]).astype(int) for key in ("heads", "types"))
+        )
+        for side in (reference(golden, case), golden["predictions"][case])
     )
-    sides = _arcs(reference(golden, case)), _arcs(golden["predictions"][case])
-    return {metric.__name__: 100 * metric(*sides) for metric in metrics}
-
-
-def _arcs(sentences: Mapping[str, Sequence[Sequence[int]]]) -> structured.Arcs:
-    heads, types = (
-        np.array([value for row in sentences[key] for value in row], dtype=np.int64)
-        for key in ("heads", "types")
-    )
-    return structured.Arcs(heads, types)
+    names = ("uas_macro_f1", "uas_micro_f1", "las_macro_f1", "las_micro_f1")
+    return percent({name: getattr(structured, name)(gold, predicted) for name in names})
 
 
 def _dialogue(golden: Golden, case: str) -> Mapping[str, float]:
     sides = reference(golden, case), golden["predictions"][case]["pred"]
-    metrics = (structured.joint_goal_acc, structured.slot_micro_f1)
-    return {metric.__name__: 100 * metric(*sides) for metric in metrics}
+    names = ("joint_goal_acc", "slot_micro_f1")
+    return percent({name: getattr(structured, name)(*sides) for name in names})
 
 
 def questions(golden: Golden) -> list[tuple[str, str, Mapping[str, Any]]]:

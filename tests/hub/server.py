@@ -21,11 +21,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 Files = dict[str, bytes]  # by path in the repository
 Fault = int | str  # a status of HTTP; "reset": the connection breaks; "slow": no answer for seconds
 SLOW_SECONDS = 3.0
-_LFS_BYTES = 10_000  # larger files are uploaded by LFS, as on the hub
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _API = re.compile(r"/api/(datasets|models)/([^/]+/[^/]+)(?:/([a-z-]+)(?:/([^/]+)(/.*)?)?)?")
 _FILE = re.compile(r"/(datasets/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
-_BATCH = re.compile(r"/(datasets/)?([^/]+/[^/]+)\.git/info/lfs/objects/batch")
 
 
 def digest(data: bytes) -> str:
@@ -41,7 +39,6 @@ class Hub:
         self.revisions: dict[tuple[str, str], dict[str, str]] = {}
         self.faults: dict[str, Fault | tuple[Fault, int]] = {}  # with a number: so many times
         self.requests: list[str] = []
-        self.large: Files = {}  # uploaded by LFS, by their SHA-256
         self.private: dict[str, bool] = {}
         self.watch: Callable[[str], object] = str  # is told of each request after its answer
         self._server = _Server(("127.0.0.1", 0), _handler(self))
@@ -109,15 +106,10 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             elif match := _API.fullmatch(raw):
                 parts = [unquote(part or "") for part in match.groups()]
                 self.with_faults(match[2], lambda: self.api(body, *parts))
-            elif match := _BATCH.fullmatch(raw):
-                self.with_faults(match[2], lambda: self.send(_batch(hub, json.loads(body))))
             elif raw == "/api/repos/create":
                 asked = json.loads(body)
                 name = f"{asked.get('organization') or 'made'}/{asked['name']}"
                 self.with_faults(name, lambda: self.create(name, asked))
-            elif raw.startswith("/large/"):
-                hub.large[raw.removeprefix("/large/")] = body
-                self.send({})
             elif hub.faults.get("*"):
                 self.with_faults("*", self.end_headers)
             else:
@@ -192,15 +184,16 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             self, body: bytes, kind: str, name: str, verb: str, revision: str, rest: str
         ) -> None:
             if verb == "preupload":
-                sizes = {file["path"]: file["size"] for file in json.loads(body)["files"]}
-                self.send({"files": [_mode(path, size) for path, size in sizes.items()]})
+                mode = {"uploadMode": "regular", "shouldIgnore": False, "oid": None}  # no LFS
+                asked = json.loads(body)["files"]
+                self.send({"files": [{"path": file["path"], **mode} for file in asked]})
                 return
             commit = self.commit_of(kind, name, revision or "main")
             if commit is None:
                 return
             files = hub.commits[kind, name][commit]
             if verb == "commit":
-                new = hub.add(kind, name, _committed(hub, files, body), revision)
+                new = hub.add(kind, name, _committed(files, body), revision)
                 url = f"{hub.url}/{name}/commit/{new}"
                 self.send({"commitUrl": url, "commitOid": new, "success": True})
             elif verb == "tree":
@@ -249,29 +242,12 @@ def _entries(files: Files, begin: str = "") -> dict[str, dict[str, Any]]:
     }
 
 
-def _mode(path: str, size: int) -> dict[str, Any]:
-    mode = "lfs" if size > _LFS_BYTES else "regular"
-    return {"path": path, "uploadMode": mode, "shouldIgnore": False, "oid": None}
-
-
-def _batch(hub: Hub, asked: dict[str, Any]) -> dict[str, Any]:
-    """Where LFS puts what the hub does not have yet."""
-    objects = []
-    for item in asked["objects"]:
-        where = {"upload": {"href": f"{hub.url}/large/{item['oid']}"}}
-        is_new = item["oid"] not in hub.large
-        objects.append({**item, **({"actions": where} if is_new else {})})
-    return {"transfer": "basic", "objects": objects}
-
-
-def _committed(hub: Hub, before: Files, body: bytes) -> Files:
+def _committed(before: Files, body: bytes) -> Files:
     files = dict(before)
     for line in map(json.loads, body.splitlines()):
         value = line["value"]
         if line["key"] == "file":
             files[value["path"]] = base64.b64decode(value["content"])
-        elif line["key"] == "lfsFile":
-            files[value["path"]] = hub.large[value["oid"]]
         elif line["key"] == "deletedFile":
             del files[value["path"]]
     return files
