@@ -52,6 +52,12 @@ EVERY_COMMAND = sorted({x for x in DOC_LINES if x.startswith(("electrify ", "mak
 RUNNERS, TPU = (Path(f"docs/{name}.md").read_text(encoding="utf-8") for name in ("runners", "tpu"))
 
 
+def pins(name: str) -> dict[str, str]:
+    """The versions that a file of constraints has."""
+    lines = Path(name).read_text(encoding="utf-8").splitlines()
+    return dict(line.split("==") for line in lines if "==" in line and not line.startswith("#"))
+
+
 @pytest.mark.parametrize(("page", "block"), CONFIGS)
 def test_the_configs_in_the_docs_are_valid(page: str, block: str, tmp_path: Path):
     if "[variants]" in block:
@@ -68,14 +74,17 @@ def test_the_configs_in_the_docs_are_valid(page: str, block: str, tmp_path: Path
     load_config(str(path), [])
 
 
-def own_config(folder: Path) -> Path:
-    """The config that the guides have the reader write, equal on all pages, of ten lines."""
-    (block,) = {block for name, block in CONFIGS if name in GUIDES}
+def written(folder: Path, *pages: str) -> str:
+    """The config that these pages have the reader write, equal on all of them."""
+    (block,) = {block for name, block in CONFIGS if name in pages}
+    (folder / "mine.toml").write_text(block, encoding="utf-8")
+    return str(folder / "mine.toml")
+
+
+def test_the_own_config_of_the_guides_has_ten_lines(tmp_path: Path):
+    config = Path(written(tmp_path, *GUIDES)).read_text(encoding="utf-8")
     assert {name for name, _ in CONFIGS if name in GUIDES} == {GUIDES[0], GUIDES[2]}
-    assert len(block.splitlines()) <= 10
-    path = folder / "mine.toml"
-    path.write_text(block, encoding="utf-8")
-    return path
+    assert len(config.splitlines()) <= 10
 
 
 def anchors(path: Path) -> set[str]:
@@ -115,14 +124,6 @@ def test_the_guides_have_commands():
         assert any(command.startswith(f"electrify {verb}") for command in COMMANDS), verb
 
 
-def flink_config(folder: Path) -> Path:
-    """The config that docs/flink.md has the reader write."""
-    (block,) = [block for name, block in CONFIGS if name == "docs/flink.md"]
-    path = folder / FIRST
-    path.write_text(block, encoding="utf-8")
-    return path
-
-
 @pytest.mark.parametrize("command", [c for c in EVERY_COMMAND if c.startswith("make ")])
 def test_make_targets_exist(command: str):
     makefile = Path("Makefile").read_text(encoding="utf-8")
@@ -137,9 +138,9 @@ def test_commands_parse_and_name_valid_configs_and_options_of_beam(command: str,
     assert parse_options(shlex.split(beam))[1] == []
     config = parsed.get("config")
     if config and config not in ("CONFIG", "GRID") and "ablations" not in config:
-        mine = own_config(tmp_path)
-        paths = {MINE: mine, DATA: mine, FIRST: flink_config(tmp_path)}
-        load_config(paths.get(config, config), parsed.get("overrides", []))
+        pages = {MINE: GUIDES, DATA: GUIDES, FIRST: ("docs/flink.md",)}.get(config)
+        path = written(tmp_path, *pages) if pages else config
+        load_config(path, parsed.get("overrides", []))
 
 
 def test_commands_without_a_config_run(capsys: pytest.CaptureFixture[str], tmp_path: Path):
@@ -159,7 +160,7 @@ def test_commands_without_a_config_run(capsys: pytest.CaptureFixture[str], tmp_p
     assert "configs/ko-small.toml can be run" in printed
     assert "pretrain.hidden_size = 256" in printed
     assert "masked positions: 19 of 128" in printed
-    assert main(["validate", str(own_config(tmp_path)), *options]) == 0
+    assert main(["validate", written(tmp_path, *GUIDES), *options]) == 0
 
 
 def test_the_python_examples_name_real_classes():
@@ -203,12 +204,7 @@ def test_options_named_in_the_text_are_in_a_command_or_known():
 
 
 def test_the_image_is_that_of_the_constraints():
-    pins = dict(
-        line.split("==")
-        for line in Path("constraints.txt").read_text(encoding="utf-8").splitlines()
-        if "==" in line and not line.startswith("#")
-    )
-    assert f"beam_python3.11_sdk:{pins['apache-beam']}" in RUNNERS
+    assert f"beam_python3.11_sdk:{pins('constraints.txt')['apache-beam']}" in RUNNERS
 
 
 def test_the_wheel_holds_packages_configs_sample_and_encoder_but_no_reports(tmp_path):
@@ -245,9 +241,8 @@ def test_the_wheel_holds_packages_configs_sample_and_encoder_but_no_reports(tmp_
 
 
 def test_versions_are_those_of_the_constraints_and_fit():
-    lines = Path("constraints-tpu.txt").read_text(encoding="utf-8").splitlines()
-    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
-    assert all(re.fullmatch(r"[A-Za-z0-9_.\-]+", name) for name in pins)
-    assert pins["torch"].split(".")[:2] == pins["torch-xla"].split(".")[:2] == ["2", "9"]
+    versions = pins("constraints-tpu.txt")
+    assert all(re.fullmatch(r"[A-Za-z0-9_.\-]+", name) for name in versions)
+    assert versions["torch"].split(".")[:2] == versions["torch-xla"].split(".")[:2] == ["2", "9"]
     assert "torch_xla 2.9, and torch 2.9" in " ".join(TPU.split())
     assert '"torch==2.9.*", "torch_xla[tpu]==2.9.*"' in Path("pyproject.toml").read_text()

@@ -97,7 +97,7 @@ def test_the_scores_are_those_of_transformers():
     plain = {"summary_use_proj": False, "summary_activation": "", "summary_last_dropout": 0.0}
     theirs = ElectraForMultipleChoice(small_config(**plain)).eval()
     head: Any = make_head(task, theirs.electra, tokenizer, torch.Generator())
-    head.linear.load_state_dict(theirs.classifier.state_dict())
+    head.scorer.linear.load_state_dict(theirs.classifier.state_dict())
     ours = EncoderWithHead(theirs.electra, head).eval()
     features = task.featurize(make_examples(4, 4, 4), tokenizer, 16, train=True)
     batch = collate(task, features, np.arange(3), tokenizer.pad_token_id, torch.device("cpu"))
