@@ -215,10 +215,10 @@ def test_all_jobs_load_one_commit_of_a_model(hub: Hub, electrify: Electrify, tin
     assert "has the scores of other weights" in again.error
 
 
-def test_without_the_hub_the_cache_is_read(hub: Hub, electrify: Electrify):
-    """The last of these tests: what the library knows of the network stays known."""
-    hub.stop()
+def test_without_the_hub_the_cache_is_read(hub: Hub, electrify: Electrify, tiny: Files):
     tasks = ("--task=korean-korsts", "--task=klue-ynat")
+    assert _evaluate(electrify, *tasks, name="online").status == 0
+    hub.faults["*"] = "reset"
     ended = _evaluate(electrify, *tasks, name="offline", seeds=[3])
     assert "only what is in the cache here is read" in ended.text
     assert ended.status == 0

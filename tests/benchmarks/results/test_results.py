@@ -75,67 +75,47 @@ def test_of_a_task_the_settings_of_the_last_record_count(tmp_path):
 
 
 SETTINGS = {"learning_rate": 3e-4, "freeze": "none", "num_steps": 20, "precision": "fp32"}
+ENCODER = {"hyper_parameters": SETTINGS}
+OF_SEARCH = ENCODER | {"search": {"chosen": {"learning_rate": 3e-4}, "num_trials": 2}}
+
+
+def control(search=None, **settings):
+    of_search = {"search": search} if search else {}
+    return {"role": "random-init", "hyper_parameters": SETTINGS | settings, **of_search}
+
+
+def words(**changes):
+    return {"role": "bag-of-words", "hyper_parameters": {"C": 4.0}, **changes}
 
 
 @pytest.mark.parametrize(
-    ("changes", "is_kept"),
+    ("records", "counting"),
     [
-        ({}, True),
-        ({"learning_rate": 1e-5}, False),
-        ({"freeze": "encoder"}, False),
-        ({"precision": "bf16", "micro_batch_size": 8}, True),
-        ({"num_steps": 21}, True),  # as many rows as the seed drew
+        # a random initialisation counts that was trained as the encoder
+        ([control()], [0]),
+        ([control(), ENCODER], [1, 0]),
+        ([control(learning_rate=1e-5), ENCODER], [1]),
+        ([control(freeze="encoder"), ENCODER], [1]),
+        ([control(precision="bf16", micro_batch_size=8), ENCODER], [1, 0]),
+        ([control(num_steps=21), ENCODER], [1, 0]),  # as many rows as the seed drew
+        ([control(), control() | {"train_fraction": 0.1}, ENCODER], [2, 0, 1]),  # alone at 0.1
+        ([control(), control(learning_rate=1e-5), ENCODER], [2, 0]),  # another is later
+        # a bag of words, that learnt from its rows
+        ([words()], [0]),
+        ([words(), {}], [1, 0]),
+        ([words(num_train_examples=100), {}], [1]),
+        ([words(selection="best-on-a-split-of-train"), {}], [1]),
+        # what a search chose for each may differ, and nothing else
+        ([OF_SEARCH, control(OF_SEARCH["search"], learning_rate=1e-3)], [0, 1]),
+        ([OF_SEARCH, control(OF_SEARCH["search"], freeze="encoder")], [0]),
+        ([OF_SEARCH, control()], [0]),  # without a search
     ],
 )
-def test_random_initialisations_count_that_were_trained_as_the_encoder(tmp_path, changes, is_kept):
-    path = tmp_path / "results.jsonl"
-    control = result(role="random-init", hyper_parameters=SETTINGS | changes)
-    append_result(path, control)
-    assert current_results(tmp_path) == [control]  # alone
-    part = control.model_copy(update={"train_fraction": 0.1})  # no encoder beside it
-    append_result(path, part)
-    append_result(path, encoder := result(hyper_parameters=SETTINGS))
-    assert current_results(tmp_path) == [encoder, *[control] * is_kept, part]
-
-
-@pytest.mark.parametrize(
-    ("changes", "is_kept"),
-    [
-        ({}, True),
-        ({"num_train_examples": 100}, False),
-        ({"selection": "best-on-a-split-of-train"}, False),
-    ],
-)
-def test_bags_of_words_count_that_learnt_from_the_rows_of_the_encoder(tmp_path, changes, is_kept):
-    path = tmp_path / "results.jsonl"
-    words = result(role="bag-of-words", hyper_parameters={"C": 4.0}, **changes)
-    append_result(path, words)
-    assert current_results(tmp_path) == [words]  # alone
-    append_result(path, encoder := result())
-    assert current_results(tmp_path) == [encoder, *[words] * is_kept]
-
-
-def test_what_a_search_chose_for_each_may_differ(tmp_path):
-    path = tmp_path / "results.jsonl"
-    for role, rate, layers in (("pretrained", 3e-4, 0.8), ("random-init", 1e-3, 0.8)):
-        settings = {"learning_rate": rate, "layer_lr_decay": layers}
-        search = {"chosen": {"learning_rate": rate}, "num_trials": 2}
-        append_result(path, result(role=role, hyper_parameters=settings, search=search))
-    assert len(current_results(tmp_path)) == 2
-    settings = {"learning_rate": 3e-4, "layer_lr_decay": 1.0}
-    search = {"chosen": {"learning_rate": 3e-4}, "num_trials": 2}
-    append_result(path, result(hyper_parameters=settings, search=search))
-    assert [r.role for r in current_results(tmp_path)] == ["pretrained"]
-    append_result(path, result(role="random-init", hyper_parameters=settings))  # without a search
-    assert [r.role for r in current_results(tmp_path)] == ["pretrained"]
-
-
-def test_a_baseline_with_the_settings_of_the_encoder_counts_though_another_is_later(tmp_path):
-    path, other = tmp_path / "results.jsonl", {"learning_rate": 1e-5}
-    append_result(path, result(key="a-0", role="random-init"))
-    append_result(path, result(key="b-0", role="random-init", hyper_parameters=other))
-    append_result(path, result(key="c-0"))
-    assert [r.key for r in current_results(tmp_path)] == ["c-0", "a-0"]
+def test_baselines_count_that_differ_from_the_encoder_by_nothing_else(tmp_path, records, counting):
+    written = [result(**changes) for changes in records]
+    for record in written:
+        append_result(tmp_path / "results.jsonl", record)
+    assert current_results(tmp_path) == [written[number] for number in counting]
 
 
 def glue(task, **metrics):
