@@ -16,10 +16,10 @@ help:  ## what make can do
 demo: setup  ## raw text to a scored model on the bundled sample
 	$(BIN)/electrify run $(CONFIG)
 
-# a process a core, a file of tests in one of them: what a file makes once is made once;
+# a process a core; one that is done takes half of what another has left, so that few files are split;
 # a test that hangs shows where, and fails
 test: setup  ## the whole test suite
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal \
 		-o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
 test-slow: setup  ## runs that are killed, damaged, starved of memory and disk; a page in a browser: fifteen minutes

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from transformers import (
     AutoTokenizer,
 )
 
+from benchmarks.analysis.inspect import SENTENCES
 from electrify.cli import main
 from electrify.stage.folder import read_manifest
 from tests.test_docs import COMMANDS
@@ -41,6 +43,16 @@ def run_demo(folder: Path, *extra: str) -> int:
 
 def read_lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_sentences_and_fits() -> Iterator[None]:
+    """Mistakes are planted in few sentences, and TF-IDF chooses on one fold."""
+    few = {script: sentences[:8] for script, sentences in SENTENCES["sentences"].items()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SENTENCES, "sentences", few)
+        patch.setattr("benchmarks.training.bag_of_words._ENOUGH_HELD_OUT", 1)
+        yield
 
 
 @pytest.fixture(scope="module")

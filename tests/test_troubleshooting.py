@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,28 +12,29 @@ MESSAGES = re.findall(r"^```text\n(.*?)\n```", PAGE, re.DOTALL | re.MULTILINE)
 PACKAGES = ("electrify", "pipeline", "vocab", "model", "benchmarks")
 
 
-def strings() -> Iterator[list[str]]:
+@cache
+def strings() -> list[list[str]]:
     """Every string of the code, as its fixed parts in order; values stand between them."""
+    makefile = re.findall(r'f"([^"]+)"', Path("Makefile").read_text(encoding="utf-8"))
+    found = [re.split(r"\{\w+\}", line) for line in makefile]
     for package in PACKAGES:
         for path in Path(package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.JoinedStr):
                     fixed = [part.value for part in node.values if isinstance(part, ast.Constant)]
-                    yield [str(part) for part in fixed]
+                    found.append([str(part) for part in fixed])
                 elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    yield [node.value]
-    for line in re.findall(r'f"([^"]+)"', Path("Makefile").read_text(encoding="utf-8")):
-        yield re.split(r"\{\w+\}", line)
+                    found.append([node.value])
+    return found
 
 
-STRINGS = list(strings())
 ENOUGH = 15  # letters that no message has by chance
 
 
 def fixed_letters(message: str) -> int:
     """The most letters of a message that one string of the code has, in its order."""
     most = 0
-    for parts in STRINGS:
+    for parts in strings():
         size = sum(map(len, parts))
         if most < size < len(message) and all(part in message for part in parts):
             pattern = ".*?".join(map(re.escape, parts))

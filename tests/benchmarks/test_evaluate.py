@@ -21,6 +21,12 @@ from tests.benchmarks.conftest import folder_of, topic_rows
 from tests.benchmarks.records import MEASURED, MNLI, write
 
 
+@pytest.fixture(autouse=True)
+def one_fold(monkeypatch):
+    """TF-IDF chooses on one fold."""
+    monkeypatch.setattr("benchmarks.training.bag_of_words._ENOUGH_HELD_OUT", 1)
+
+
 @pytest.fixture
 def started(monkeypatch):
     """Tasks, roles and seeds of fine-tunings in the order they were started."""

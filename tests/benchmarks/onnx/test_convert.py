@@ -22,30 +22,8 @@ from benchmarks.training.network import Kept
 from benchmarks.training.recipe import hyper_parameters
 from electrify.cli import main
 from electrify.config.evaluate import EvaluateConfig
-from tests.benchmarks.records import own_task_of, sets
-
-TEXTS = ["오늘 국회 새 증시 큰 경찰", "첫 여행 다시 외교", "반도체 축구 내일 새 국회"] * 4
-
-
-@pytest.fixture(scope="module")
-def arguments(
-    model_folder: Path, ynat_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> list[str]:
-    """Of `electrify export`, for a network that is fine-tuned on one task."""
-    output = f"output_dir={tmp_path_factory.mktemp('run')}"
-    given = ["--model", str(model_folder), "--data-dir", str(ynat_folder), "--set", output]
-    options = ["keep_models=true", "seeds=[0]", "num_epochs=1.0", "device=cpu", 'pooling="parts"']
-    words = sets(*(f"evaluate.{option}" for option in options))
-    assert main(["evaluate", "--task", "klue-ynat", *given, *words]) == 0
-    return ["export", "--onnx", "--force", *given]
-
-
-@pytest.fixture(scope="module")
-def converted(arguments: list[str]) -> Path:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("benchmarks.onnx.export.sample", lambda: TEXTS)
-        assert main(arguments) == 0
-    return Path(arguments[-1].removeprefix("output_dir=")) / "onnx"
+from tests.benchmarks.onnx.conftest import TEXTS
+from tests.benchmarks.records import own_task_of
 
 
 @pytest.fixture

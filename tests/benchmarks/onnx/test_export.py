@@ -17,25 +17,22 @@ from transformers import (
 
 from benchmarks.encoder import replaced_logits
 from benchmarks.onnx import export
-from benchmarks.onnx.export import export_onnx, open_network, real_rows
+from benchmarks.onnx.export import FP32_FILE, export_onnx, open_network, real_rows
 
 TEXTS = ["오늘 국회 새 증시 큰 경찰 첫 여행 다시 외교"] * 10
 
 
-@pytest.fixture(scope="module")
-def exported(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _export(model_folder, tmp_path_factory)
+@pytest.fixture
+def exported(converted: Path) -> Path:
+    """As the command wrote it."""
+    return converted / "discriminator" / FP32_FILE
 
 
 @pytest.fixture(scope="module")
 def modern_exported(modern_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _export(modern_folder, tmp_path_factory)
-
-
-def _export(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A network of 32 positions."""
     file = tmp_path_factory.mktemp("onnx") / "model.onnx"
-    assert export_onnx(folder, file, TEXTS).keys() == {8, 32}
+    assert export_onnx(modern_folder, file, TEXTS).keys() == {8, 32}
     return file
 
 
