@@ -19,7 +19,6 @@ from benchmarks.tasks.dialogue import recovered_state
 from benchmarks.tasks.features import Lengths, QuestionExample, Window, window_rows
 from benchmarks.tasks.labels import MARKERS, entity_inputs, entity_span, marked
 from benchmarks.tasks.spans import (
-    Best,
     SpanTable,
     TextOf,
     best_text,
@@ -175,32 +174,22 @@ def _compare_windows(golden: Golden, types_name: str) -> Iterator[Comparison]:
 
 def _electra_answers(golden: Golden) -> Iterator[Comparison]:
     """Answers, n best texts and null odds of ELECTRA; and the windows they are read from."""
-    windows = _windows(golden, first_mark_is_kept=False)
 
     def compute(case: str) -> Mapping[str, Any]:
-        given = golden["predictions"][case]
-        settings, outputs = given["settings"], given["outputs"]
+        settings = golden["predictions"][case]["settings"]
         found: dict[str, dict[str, Any]] = defaultdict(dict)
-        for question, (features, seen, text_of) in windows.items():
-            rows = [outputs[feature] for feature in features]
+        for question, rows, tables, text_of in _questions(golden, case, first_mark_is_kept=False):
             are_odds, nulls = settings["answerable_classifier"], None
             if settings["version_2"]:
-                nulls = [
-                    row["answerable_logit"]
-                    if are_odds
-                    else row["start_logits"][0] + row["end_logits"][0]
-                    for row in rows
-                ]
-            tables = _tables(seen, rows, settings, settings["joint_prediction"])
+                names = ("answerable_logit",) if are_odds else ("start_logits", "end_logits")
+                nulls = [sum(float(row[name].flat[0]) for name in names) for row in rows]
             answer = electra_answer(tables, text_of, settings["n_best_size"], nulls)
             odds = answer.null_odds
             if odds is not None and not are_odds:  # the logits of "no answer" less those of a text
-                best = best_text(answer.candidates)
-                odds = odds - best.start_score - best.end_score
+                odds -= best_text(answer.candidates).score
             found["predictions"][question] = answer.text
             found["null_odds"][question] = odds
-            scores = [candidate.score for candidate in answer.candidates[:5]]
-            found["nbest_scores_top5"][question] = scores
+            found["nbest_scores_top5"][question] = [one.score for one in answer.candidates[:5]]
             found["nbest_probabilities_top5"][question] = answer.probabilities[:5]
         return found
 
@@ -210,110 +199,71 @@ def _electra_answers(golden: Golden) -> Iterator[Comparison]:
 
 def _klue_answers(golden: Golden) -> Iterator[Comparison]:
     """Answers, n best texts, null odds and scores of KLUE-MRC; and the windows."""
-    windows = _windows(golden, first_mark_is_kept=True)
 
     def compute(case: str) -> Mapping[str, Any]:
-        given = golden["predictions"][case]
-        settings, outputs = given["settings"], given["outputs"]
-        answers: dict[str, Best] = {}
-        for question, (features, seen, text_of) in windows.items():
-            rows = [outputs[feature] for feature in features]
+        settings = golden["predictions"][case]["settings"]
+        found: dict[str, dict[str, Any]] = defaultdict(dict)
+        for question, rows, tables, text_of in _questions(golden, case, first_mark_is_kept=True):
             nulls = [(row["start_logits"][0], row["end_logits"][0]) for row in rows]
-            answers[question] = klue_answer(
-                _tables(seen, rows, settings, is_joint=False),
-                text_of,
-                settings["n_best_size"],
-                nulls if settings["version_2"] else None,
-            )
-        threshold = settings["null_score_diff_threshold"]
-        predictions = {
-            key: "" if a.null_odds is not None and a.null_odds > threshold else a.text
-            for key, a in answers.items()
-        }
-        best = {
-            key: [
+            nulls_or_none = nulls if settings["version_2"] else None
+            best = klue_answer(tables, text_of, settings["n_best_size"], nulls_or_none)
+            odds, threshold = best.null_odds, settings["null_score_diff_threshold"]
+            is_empty = odds is not None and odds > threshold
+            found["predictions"][question] = "" if is_empty else best.text
+            found["null_odds"][question] = odds
+            found["nbest_top3"][question] = [
                 {"text": candidate.text, "probability": probability}
-                for candidate, probability in zip(a.candidates, a.probabilities, strict=True)
-            ]
-            for key, a in answers.items()
-        }
-        return {
-            "predictions": predictions,
-            "null_odds": {key: answer.null_odds for key, answer in answers.items()},
-            "nbest_top3": {key: candidates[:3] for key, candidates in best.items()},
-            **percent(klue_mrc(gold_answers(golden), predictions)),
-        }
+                for candidate, probability in zip(best.candidates, best.probabilities, strict=True)
+            ][:3]
+        return found | percent(klue_mrc(gold_answers(golden), found["predictions"]))
 
     yield from compare_cases(golden["expected"], compute)
     yield from _compare_windows(golden, "token_type_ids")
 
 
-def _tables(
-    windows: Sequence[Window],
-    rows: Sequence[Mapping[str, Any]],
-    settings: Mapping[str, Any],
-    is_joint: bool,
-) -> list[SpanTable]:
-    """The spans of each window, from a beam or from logits."""
-    longest, tables = settings["max_answer_length"], []
-    for number, (window, row) in enumerate(zip(windows, rows, strict=True)):
-        found = {name: np.array(values) for name, values in row.items()}
-        if is_joint:
-            table = spans_of_beam(
-                window,
-                number,
-                found["start_top_index"],
-                found["end_top_index"],
-                found["start_top_log_probs"],
-                found["end_top_log_probs"],
-                longest,
-            )
-        else:
-            logits = found["start_logits"], found["end_logits"]
-            table = spans_of_logits(window, number, *logits, settings["n_best_size"], longest)
-        tables.append(table)
-    return tables
+Row = Mapping[str, Any]  # outputs of a network for one window, by name
 
 
-_QuestionWindows = tuple[list[str], list[Window], TextOf]  # feature ids, windows, text of a span
-
-
-def _windows(golden: Golden, first_mark_is_kept: bool) -> dict[str, _QuestionWindows]:
-    """The windows of every question as the file has them, and its official way to a text."""
-    lower_case = golden["featurize_settings"]["do_lower_case"]
-    found = {}
+def _questions(
+    golden: Golden, case: str, first_mark_is_kept: bool
+) -> Iterator[tuple[str, list[Row], list[SpanTable], TextOf]]:
+    """Of every question what the network gives for its windows, the spans in these, and the
+    official way from a span to a text."""
+    given, lower_case = golden["predictions"][case], golden["featurize_settings"]["do_lower_case"]
     for question, context, _ in questions(golden):
-        numbers = [n for n in golden["features"] if golden["features"][n]["id"] == question]
-        features = [golden["features"][number] for number in sorted(numbers, key=int)]
+        numbers = sorted((n for n, f in golden["features"].items() if f["id"] == question), key=int)
+        features = [golden["features"][number] for number in numbers]
+        rows = [
+            {name: np.array(values) for name, values in given["outputs"][number].items()}
+            for number in numbers
+        ]
         words = [word for word, _ in blank_separated_words(context)]
-        found[question] = (
-            sorted(numbers, key=int),
-            [_window(feature) for feature in features],
-            _text_by_words(features, words, lower_case, first_mark_is_kept),
-        )
-    return found
+
+        def text_of(
+            window: int, start: int, end: int, features: Any = features, words: Any = words
+        ) -> str:
+            feature = features[window]
+            text = joined_pieces(feature["tokens"][start : end + 1], first_mark_is_kept)
+            first, last = (feature["token_to_word"][str(position)] for position in (start, end))
+            return project(text, words[first : last + 1], lower_case)
+
+        tables = [
+            _table(number, feature, row, given["settings"])
+            for number, (feature, row) in enumerate(zip(features, rows, strict=True))
+        ]
+        yield question, rows, tables, text_of
 
 
-def _window(feature: Mapping[str, Any]) -> Window:
-    positions = sorted(map(int, feature["token_to_word"]))
+def _table(number: int, feature: Row, row: Row, settings: Mapping[str, Any]) -> SpanTable:
+    """The spans of a window, from a beam or from logits."""
+    positions, longest = sorted(map(int, feature["token_to_word"])), settings["max_answer_length"]
     no_offsets = np.zeros((0, 2), dtype=np.int32)  # texts are made of words
-    return Window(positions[0], np.isin(positions, feature["max_context"]), no_offsets)
-
-
-def _text_by_words(
-    features: Sequence[Mapping[str, Any]],
-    words: Sequence[str],
-    lower_case: bool,
-    first_mark_is_kept: bool,
-) -> TextOf:
-    def text_of(window: int, start: int, end: int) -> str:
-        feature = features[window]
-        pieces = feature["tokens"][start : end + 1]
-        first, last = (feature["token_to_word"][str(position)] for position in (start, end))
-        text = joined_pieces(pieces, first_mark_is_kept)
-        return project(text, words[first : last + 1], lower_case)
-
-    return text_of
+    window = Window(positions[0], np.isin(positions, feature["max_context"]), no_offsets)
+    if settings.get("joint_prediction"):
+        names = ("start_top_index", "end_top_index", "start_top_log_probs", "end_top_log_probs")
+        return spans_of_beam(window, number, *(row[name] for name in names), longest)
+    logits = row["start_logits"], row["end_logits"]
+    return spans_of_logits(window, number, *logits, settings["n_best_size"], longest)
 
 
 def blank_separated_words(context: str) -> list[tuple[str, int]]:
