@@ -99,8 +99,7 @@ class RunLog:
         elapsed = max(self._seconds - seconds, 1e-9)
         flops = self._done.matmul - before.matmul
         return {
-            "tokens_per_second": self.window.num_tokens / elapsed,
-            "positions_per_second": (self._done.positions - before.positions) / elapsed,
+            "tokens_per_second": (self._done.positions - before.positions) / elapsed,
             "mfu": flops / elapsed / self._peak,
             "data_wait_fraction": waited_seconds / elapsed,
             **self._done.figures(),

@@ -11,18 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.batch import UNITS, Outputs
+from model.batch import Outputs
 from model.devices.device import overwrite, place
 from model.devices.xla import add_rows, readable
 
 # means over chosen positions
-SLOTS = (
-    "generator_loss",
-    "generator_accuracy",
-    "language_loss",
-    "language_accuracy",
-    "sample_hit_fraction",
-)
+SLOTS = ("generator_loss", "generator_accuracy", "language_loss", "language_accuracy")
 TERMS = ("generator", "discriminator", "baseline")
 _TOKEN_COLUMNS = ("tokens", "labelled", "replaced", "judged", "called", "found", "rtd_loss")
 _COLUMNS = (*SLOTS, *(f"{name} count" for name in SLOTS), *_TOKEN_COLUMNS)
@@ -42,8 +36,8 @@ class MetricsWindow:
         shape = len(languages), len(_COLUMNS)
         # fp64: fp32 stops counting at 16.8 M tokens
         self._sums = place(torch.zeros(shape, dtype=torch.float64), device)
-        # of each term its total and its count, then real tokens; over all languages
-        self._totals = place(torch.zeros(2 * len(TERMS) + 1, dtype=torch.float64), device)
+        # of each term its total and its count, over all languages
+        self._totals = place(torch.zeros(2 * len(TERMS), dtype=torch.float64), device)
         self._weights: dict[str, float] = {}
         self._last: list[tuple[Tensor, ...]] = []
 
@@ -93,10 +87,6 @@ class MetricsWindow:
         for tensor in self.tensors():
             overwrite(tensor, 0.0)
 
-    @property
-    def num_tokens(self) -> float:
-        return float(self._totals.cpu()[-1])
-
     def read(self, detections: Tensor | None = None) -> dict[str, float]:
         """All figures of the passes, each token and chosen position counting once.
 
@@ -106,8 +96,7 @@ class MetricsWindow:
           `language_loss`, `language_accuracy`: those of the main network;
         * `replaced_fraction`: of the tokens whose detection counts, as is `tokens` of a language;
         * `rtd_*`: detection over the same tokens, with threshold 0.5. `rtd_loss` is the mean binary
-          cross-entropy;
-        * `sample_hit_fraction`: chosen positions whose sample is the original.
+          cross-entropy.
 
         `detections` are by default those of this process.
         """
@@ -153,13 +142,13 @@ def add_sums_of(sums: Tensor, totals: Tensor, output: Outputs) -> None:
 
 
 def _term_sums(output: Outputs) -> Tensor:
-    """Of each term its total and its count, then real tokens."""
+    """Of each term its total and its count."""
     counts = output.counts
     values = []
     for name in TERMS:
         term = output.terms.get(name)
         values += [term.total.detach(), term.count(counts)] if term else [counts.new_zeros(())] * 2
-    return torch.stack([*values, counts[UNITS.index("tokens")]]).double()
+    return torch.stack(values).double()
 
 
 def _slot_columns(output: Outputs) -> Tensor:
@@ -171,10 +160,9 @@ def _slot_columns(output: Outputs) -> Tensor:
             weighed += [None, None]
         else:
             weighed += [(predicted.losses, masked.weights), (predicted.hits, masked.hidden)]
-    hits = (samples.ids == masked.originals, masked.weights) if samples else None
     nothing = torch.zeros_like(masked.weights)
     values, counts = [], []
-    for column in [*weighed, hits]:
+    for column in weighed:
         # an unused slot may hold anything, inf too
         values.append(nothing if not column else torch.where(column[1] > 0, column[0], nothing))
         counts.append(column[1] if column else nothing)

@@ -110,13 +110,11 @@ def test_speed_counts_training_alone(tmp_path, monkeypatch):
     log = log_of(tmp_path, 0)
     monkeypatch.setattr(log, "_cost_until", lambda step: Cost(1, 1e9, 2e9) * 1000 * step)
     log._peak = 1e12
-    log.window._totals[-1] = 900.0  # tokens
     clock[0] += 2
     log.pause(1)
     assert log._speed(waited_seconds=0.5) == pytest.approx(
         {
-            "tokens_per_second": 450,
-            "positions_per_second": 500,
+            "tokens_per_second": 500,
             "mfu": 0.5,
             "data_wait_fraction": 0.25,
             "flops_matmul": 1e12,
@@ -127,5 +125,5 @@ def test_speed_counts_training_alone(tmp_path, monkeypatch):
     log.start()
     clock[0] += 4
     log.pause(2)
-    assert log._speed(0.0)["positions_per_second"] == pytest.approx(250)
+    assert log._speed(0.0)["tokens_per_second"] == pytest.approx(250)
     assert log.cost()["seconds"] == pytest.approx(6)

@@ -12,9 +12,7 @@ from safetensors.torch import load_file
 from model.checkpoint import MODEL, OPTIMIZER, checkpoints
 
 # figures of the metrics that depend on the machine, not on the run
-TIMINGS = frozenset(
-    {"seconds", "tokens_per_second", "positions_per_second", "mfu", "data_wait_fraction"}
-)
+TIMINGS = frozenset({"seconds", "tokens_per_second", "mfu", "data_wait_fraction"})
 
 
 def records_of(folder: Path) -> list[dict[str, Any]]:
