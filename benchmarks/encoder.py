@@ -57,6 +57,7 @@ class ModelSource:
     config: Any
     tokenizer: Any
     name: str = ""  # what records say where the path is a temporary one; else the path
+    title: str = ""  # what tables call it, where the user says so; else the name
     # of `[evaluate]`: what its finetuning.json recommends and the user did not set
     recommended: Mapping[str, Any] = field(default_factory=dict)
     commit: str | None = None  # of a model of the hub: all jobs load this one

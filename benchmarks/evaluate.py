@@ -13,9 +13,9 @@ from contextlib import closing
 from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from benchmarks.model_name import pinned
+from benchmarks.model_name import encoder_path, pinned
 from benchmarks.results.predictions import write_predictions, write_submissions
 from benchmarks.results.results import (
     RESULTS,
@@ -25,7 +25,8 @@ from benchmarks.results.results import (
     percent,
     read_results,
 )
-from benchmarks.sections.scores import terminal_lines, write_scores
+from benchmarks.results.run_folder import read_run
+from benchmarks.sections.scores import beside_lines, terminal_lines, write_scores
 from benchmarks.tasks.labels import Classification
 from benchmarks.tasks.load import TaskData, load_tasks
 from benchmarks.tasks.task import Task
@@ -34,7 +35,6 @@ from benchmarks.training.recipe import (
     grid,
     hyper_parameters,
     options_for,
-    recommended_settings,
     seeds_for,
 )
 from electrify.config.evaluate import EvaluateConfig, Role
@@ -42,10 +42,14 @@ from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import MANIFEST, PLAN, Stage, digest_of, read_manifest
 from electrify.stage.plan import (
     DEFAULT_MODEL,
+    START,
     checkpoint_step,
-    checkpoints,
+    checkpoints_of,
     evaluate_stage,
+    initial_checkpoint,
     output_dir,
+    recommended_settings,
+    scored_folder,
 )
 from electrify.stage.run import run_stage
 from electrify.stage.trackers import Trackers, require_trackers
@@ -106,8 +110,13 @@ def evaluate(
         path = str(weights or model or output_dir(config) / DEFAULT_MODEL)
         try:
             source = open_model(path, model or DEFAULT_MODEL, commit)
-            if model is not None and weights is None:  # else the config is the run's own
-                source = replace(source, recommended=recommended_settings(model, options, commit))
+            source = replace(source, title=name or "")
+            recommended = recommended_settings(config, None if weights else model, commit)
+            if recommended:
+                settings = ", ".join(f"{name} {value}" for name, value in recommended.items())
+                without = "--set evaluate.recipe=auto"
+                log(f"fine-tuning as the encoder recommends: {settings} (without: {without})")
+            source = replace(source, recommended=recommended)
             about = options.model_dump(mode="json") | {"model": source.name}
             about["name"] = f"{output_dir(config).name}/{stage.folder.name}"
             with (
@@ -135,6 +144,10 @@ def evaluate(
     run_stage(stage, work, overwrite)
     for line in terminal_lines(current_results(stage.folder), stage.folder):
         log(line)
+    own = scored_folder(config)
+    if stage.folder.name.startswith(f"{own.name}-") and step is None and own.is_dir():
+        for line in beside_lines(read_run(own.parent), stage.folder.name):
+            log(line)
 
 
 def _check_weights(stage: Stage) -> None:
@@ -316,11 +329,48 @@ def _tracked(results: Sequence[Result], prefix: str = "") -> dict[str, float]:
     return {name: statistics.fmean(of_seeds) for name, of_seeds in values.items()}
 
 
+# --- beside the run's own encoder -----------------------------------------------------------------
+
+Export = Callable[[Path, Path], None]  # writes a checkpoint as a `transformers` folder
+_Run = TypeVar("_Run", bound=EvaluationRun)
+
+
+def evaluate_start(config: EvaluationRun, overwrite: bool, export: Export) -> None:
+    """Score the encoder that a run continues from as its own is scored, into `evaluate-start/`, and
+    log the differences. Baselines are left to `evaluate/`. An encoder that cannot be read is left
+    out with a warning: the run's own scores stay.
+    """
+    start = config.pretrain.initial_model if isinstance(config, RunConfig) else None
+    if not start or not config.evaluate.start_control or not config.evaluate.has_tasks:
+        return
+    config = _without_baselines(config)
+    with tempfile.TemporaryDirectory() as scratch:
+        checkpoint, weights = initial_checkpoint(start), None
+        try:
+            if checkpoint:
+                weights = Path(scratch)
+                export(checkpoint, weights)
+            model = str(checkpoint or encoder_path(start))
+            evaluate(config, model, overwrite, weights=weights, name=START)
+        except UserError as error:
+            warn(f"the start, {start}, is not scored: {error}")
+
+
+def _without_baselines(config: _Run) -> _Run:
+    """To score an encoder beside others: once, from the largest part of the training rows."""
+    changes = {
+        "random_init_control": False,
+        "bag_of_words": False,
+        "train_fractions": (max(config.evaluate.train_fractions),),
+    }
+    return config.model_copy(update={"evaluate": config.evaluate.model_copy(update=changes)})
+
+
 # --- checkpoints of a pretraining -----------------------------------------------------------------
 
 
 def evaluate_checkpoints(
-    config: RunConfig, steps: Sequence[int], overwrite: bool, export: Callable[[Path, Path], None]
+    config: RunConfig, steps: Sequence[int], overwrite: bool, export: Export
 ) -> None:
     """Score checkpoints, the oldest first, each into `evaluate-checkpoint-<step>/`.
 
@@ -331,25 +381,12 @@ def evaluate_checkpoints(
     raises.
     """
     run = output_dir(config)
-    paths = checkpoints(run / "pretrain") or checkpoints(run / "pretrain.partial")
-    by_step = {checkpoint_step(path): path for path in paths}
-    if not by_step:
-        raise UserError(f"no checkpoint in {run}; run first: electrify pretrain CONFIG")
-    if unknown := [step for step in steps if step not in by_step]:
-        raise UserError(
-            f"no checkpoint-{unknown[0]} in {run}; there are those of steps "
-            f"{', '.join(map(str, by_step))} (pretrain.keep_every_steps keeps more of them)"
-        )
+    by_step = checkpoints_of(run, steps)
     exported = _exported_step(run)
     if not steps and exported in by_step:
         log(f"evaluate: checkpoint-{exported} is the export's; its scores are those of evaluate/")
         del by_step[exported]
-    changes = {
-        "random_init_control": False,
-        "bag_of_words": False,
-        "train_fractions": (max(config.evaluate.train_fractions),),
-    }
-    config = config.model_copy(update={"evaluate": config.evaluate.model_copy(update=changes)})
+    config = _without_baselines(config)
     for step in sorted(set(steps) or by_step):
         with tempfile.TemporaryDirectory() as scratch:
             export(by_step[step], Path(scratch))

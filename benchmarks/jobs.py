@@ -71,7 +71,8 @@ class Job:
 
     def label(self, source: ModelSource) -> str:
         part = "" if self.train_fraction == 1.0 else f" on {100 * self.train_fraction:g} %"
-        return f"{self.task.title}, {encoder_label(self.role, source.name)}, seed {self.seed}{part}"
+        name = encoder_label(self.role, source.name, source.title)
+        return f"{self.task.title}, {name}, seed {self.seed}{part}"
 
 
 # --- fine-tunings, one after the other or in processes --------------------------------------------
@@ -241,6 +242,7 @@ def run_job(
         own_task=record_of(task),
         role=job.role,
         model_path=source.name,
+        model_name=source.title,
         seed=job.seed,
         metric=task.headline,
         value=metrics[task.headline],

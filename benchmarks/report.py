@@ -23,6 +23,7 @@ from benchmarks.sections.scores import (
     encoders_of,
     labels_of,
     notes,
+    protocol_rows,
     score_records,
 )
 from benchmarks.statistics.comparison import (
@@ -167,29 +168,44 @@ class Summary:
         add_parts(page, [f"⚠ {text}" for text in self.warnings()])
 
     def verdicts(self) -> list[str]:
-        """A sentence for each encoder: its mean, and on how many tasks it is better than what; then
-        what noise and groups of people change."""
+        """The mean of each encoder, and on how many tasks it is better than what; then what noise
+        and groups of people change."""
         of_noise = [line for run in self.runs for line in noise.verdict_lines(run)]
         if self.encoders or of_noise:
-            return [*map(self._sentence, self.encoders), *of_noise]
+            return [*([self._sentence()] if self.encoders else []), *of_noise]
         run = self.runs[0]
         if not has_stages(run):
             text = f"{run.name} has no scores yet: the command that began it resumes it"
             return [] if run.noise else [text]
-        if run.summary:
+        if "pretrain" in run.manifests:
             return [f"{run.name} is pretrained and not scored yet. Run: electrify evaluate CONFIG"]
         return [f"{run.name} is not pretrained yet. Run: electrify pretrain CONFIG"]
 
-    def _sentence(self, encoder: EncoderScores) -> str:
+    def _sentence(self) -> str:
+        """Scores encoder by encoder, then outcomes, each with the encoders that have it."""
+        scores = "; ".join(f"{e.name}: {self._scores(e)}" for e in self.encoders)
+        by_outcome: dict[str, list[str]] = {}
+        for encoder in self.encoders:
+            if outcome := self._outcomes(encoder):
+                by_outcome.setdefault(outcome, []).append(encoder.name)
+        texts = [
+            f"{', '.join(names)}: better {outcome}" if self.encoders[1:] else f"Better {outcome}"
+            for outcome, names in by_outcome.items()
+        ]
+        return " ".join(f"{text}." for text in (scores, *texts))
+
+    def _scores(self, encoder: EncoderScores) -> str:
         mean, random = encoder.mean(), encoder.mean("random-init")
         if mean is None:
             scores = encoder.scores.values()
-            text = ", ".join(f"{s.first.title} {s.pretrained.text(1)}" for s in scores)
-        else:
-            text = f"{mean.text(1)} over {len(encoder.scores)} tasks"
-            if random is not None:
-                gain = 100 * (mean.mean - random.mean)
-                text += f", {gain:+.1f} over {BASELINES['random-init']}"
+            return ", ".join(f"{s.first.title} {s.pretrained.text(1)}" for s in scores)
+        text = f"{mean.text(1)} over {len(encoder.scores)} tasks"
+        if random is not None:
+            gain = 100 * (mean.mean - random.mean)
+            text += f", {gain:+.1f} over {BASELINES['random-init']}"
+        return text
+
+    def _outcomes(self, encoder: EncoderScores) -> str:
         compared = encoder.comparisons(self.compared)
         own, parts = [a for a in compared if a.comparison.difference], []
         for baseline in dict.fromkeys(a.baseline for a in own):
@@ -200,7 +216,7 @@ class Summary:
             rest += [f"undecided on {undecided}"] * bool(undecided)
             note = f" ({', '.join(rest)})" if rest else ""
             parts.append(f"than {baseline} on {better} of {better + undecided + worse}{note}")
-        return f"{encoder.name}: {text}." + (f" Better {', '.join(parts)}." if parts else "")
+        return ", ".join(parts)
 
     def warnings(self) -> list[str]:
         """At most four, the gravest first."""
@@ -215,6 +231,8 @@ class Summary:
         }
         for run in self.runs:
             yield from (name(run.name) + stages.unfinished_text(run, of) for of in run.unfinished)
+        if unlike := dict.fromkeys(str(row["task"]) for row in protocol_rows(self.encoders)):
+            yield f"Encoders were not fine-tuned alike on {', '.join(unlike)}: see what differs."
         if degenerate := [f"{n}, {x}" for n, s in scores.items() if (x := degenerate_text(s))]:
             yield f"Degenerate fine-tunings: {'; '.join(degenerate)}."
         if doubts := [f"{n}: {note}" for n, s in scores.items() for note in notes(s)]:

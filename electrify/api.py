@@ -91,24 +91,33 @@ def pretrain(config: "RunConfig", *, overwrite: bool = False) -> Path:
     return _folder(config, "pretrain")
 
 
-def export(config: "RunConfig", *, overwrite: bool = False) -> Path:
-    """The last checkpoint to folders for `transformers`: `export/`."""
+def export(config: "RunConfig", *, overwrite: bool = False, step: int | None = None) -> Path:
+    """The last checkpoint to folders for `transformers`: `export/`; or that of a step, also of
+    unfinished work: `export-checkpoint-<step>/`."""
     from model.export import export
 
-    export(config, overwrite)
-    return _folder(config, "export")
+    export(config, overwrite, step)
+    return _folder(config, "export" if step is None else f"export-checkpoint-{step}")
 
 
 def evaluate(config: "RunConfig", *, overwrite: bool = False) -> Path:
     """Fine-tune and score the run's encoder on what the config names: `evaluate/`."""
-    from benchmarks.evaluate import evaluate
+    from benchmarks.evaluate import evaluate, evaluate_start
 
     if config.evaluate.has_tasks or not config.evaluate.noise_suites:
         evaluate(config, None, overwrite)
+        evaluate_start(config, overwrite, export_checkpoint)
     for suite in config.evaluate.noise_suites:
         evaluate(config, None, overwrite, noise_suite=suite)
     update_cards(config)
     return _folder(config, "evaluate")
+
+
+def export_checkpoint(checkpoint: Path, folder: Path) -> None:
+    """The main network of a checkpoint as a folder for `transformers`."""
+    from model.export import export_checkpoint
+
+    export_checkpoint(checkpoint, folder)
 
 
 def publish(

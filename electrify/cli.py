@@ -257,6 +257,9 @@ def export(
     onnx: Annotated[bool, Option("--onnx", help="also as ONNX, fp32 and int8")] = False,
     model: Annotated[str | None, _value("FOLDER", "with --onnx: convert this folder")] = None,
     force: Annotated[bool, Option("--force", help="write int8 that loses more, too")] = False,
+    step: Annotated[
+        int | None, _value("N", "that checkpoint, also of unfinished work: export-checkpoint-N/")
+    ] = None,
     data_dir: DataDirs = [],
     overrides: Overrides = [],
     overwrite: Overwrite = False,
@@ -266,6 +269,10 @@ def export(
     if model is None and config is None:
         raise UsageError("give a run's config, electrify export configs/NAME.toml, or --model")
     model = model and find_bundled(model)
+    if step is not None and (model or onnx):
+        raise UsageError(
+            f"--step {step} exports a checkpoint of a run: leave out --model and --onnx"
+        )
     if model and (config or not onnx):
         raise UsageError(f"--model {model} goes with --onnx, and without a config")
     run: EvaluationRun
@@ -273,7 +280,9 @@ def export(
         run = _evaluation(model, None, overrides, options)
     else:
         run = full_run = api.load_config(str(config), overrides, options)
-        api.export(full_run, overwrite=overwrite)
+        folder = api.export(full_run, overwrite=overwrite, step=step)
+        if step is not None:
+            print(folder)
     if onnx:
         from benchmarks.onnx.convert import convert_run
 
@@ -348,18 +357,18 @@ def evaluate(
     # tasks beside such a suite on the command line are what it looks at; a config has both
     if not suites or run.evaluate.task_suites or (run.evaluate.has_tasks and not suite):
         suites.insert(0, None)
-    from benchmarks.evaluate import evaluate
+    from benchmarks.evaluate import evaluate, evaluate_start
     from electrify.stage.plan import named_checkpoint
 
     with tempfile.TemporaryDirectory() as scratch:
         weights = None
         if model and (checkpoint := named_checkpoint(model)):
-            from model.export import export_checkpoint
-
             weights = Path(scratch)
-            export_checkpoint(checkpoint, weights)
+            api.export_checkpoint(checkpoint, weights)
         for noise_suite in suites:
             evaluate(run, model, overwrite, weights=weights, name=name, noise_suite=noise_suite)
+            if model is None and noise_suite is None:
+                evaluate_start(run, overwrite, api.export_checkpoint)
     is_elsewhere = any(word.startswith("output_dir") for word in overrides)
     scored = config if config and not is_elsewhere else run.output_dir
     log(f"for a page of these scores: electrify report {scored}")
@@ -369,12 +378,11 @@ def evaluate(
 
 def _evaluate_checkpoints(run: "RunConfig", steps: str, overwrite: bool) -> None:
     from benchmarks.evaluate import evaluate_checkpoints
-    from model.export import export_checkpoint
 
     numbers = [] if steps == "all" else steps.split(",")
     if others := [number for number in numbers if not number.isdecimal()]:
         raise UsageError(f"--checkpoints {others[0]}: write all, or steps as 1000,2000")
-    evaluate_checkpoints(run, [int(number) for number in numbers], overwrite, export_checkpoint)
+    evaluate_checkpoints(run, [int(number) for number in numbers], overwrite, api.export_checkpoint)
 
 
 def _evaluation(

@@ -73,6 +73,7 @@ def save_checkpoint(
     optimizer: AdamW,
     keep: int,
     keep_every: int | None = None,
+    flat_end: int = 0,
     *,
     identity: Mapping[str, Any] | None = None,
 ) -> Path:
@@ -106,7 +107,9 @@ def save_checkpoint(
     shutil.rmtree(target, ignore_errors=True)
     temporary.replace(target)
     steps = [checkpoint_step(path) for path in checkpoints(folder)]
-    for other in set(steps) - kept_steps([s for s in steps if s <= step], keep, keep_every):
+    for other in set(steps) - kept_steps(
+        [s for s in steps if s <= step], keep, keep_every, flat_end
+    ):
         shutil.rmtree(folder / f"checkpoint-{other}")
     return target
 
@@ -250,7 +253,9 @@ def mirrored_steps(remote: Folder) -> dict[int, bool]:
     return {step: CHECKPOINT_STATE in steps[step] for step in sorted(steps)}
 
 
-def upload_checkpoint(checkpoint: Path, url: str, keep: int, keep_every: int | None = None) -> None:
+def upload_checkpoint(
+    checkpoint: Path, url: str, keep: int, keep_every: int | None = None, flat_end: int = 0
+) -> None:
     """Copy a checkpoint to the address; keep `kept_steps` there, drop any after this one.
 
     A failure is a warning: the checkpoint is safe here, and the next one is tried again.
@@ -262,7 +267,7 @@ def upload_checkpoint(checkpoint: Path, url: str, keep: int, keep_every: int | N
         remote.put_whole(checkpoint.name, {p.name: p for p in sources}, last=CHECKPOINT_STATE)
         steps = mirrored_steps(remote)
         before = [n for n, is_whole in steps.items() if is_whole and n < step]
-        for other in steps.keys() - kept_steps([*before, step], keep, keep_every):
+        for other in steps.keys() - kept_steps([*before, step], keep, keep_every, flat_end):
             remote.remove_folder(f"checkpoint-{other}", first=CHECKPOINT_STATE)
     except Exception as error:  # each file system has errors of its own
         warn(

@@ -16,7 +16,13 @@ from transformers.utils.logging import disable_progress_bar
 from electrify.config.run import RunConfig
 from electrify.stage.folder import write_json
 from electrify.stage.networks import ENCODER, make_portable, save_network, write_pooling
-from electrify.stage.plan import TOKENIZER_FILES, export_stage, output_dir, run_folder
+from electrify.stage.plan import (
+    TOKENIZER_FILES,
+    checkpoints_of,
+    export_stage,
+    output_dir,
+    run_folder,
+)
 from electrify.stage.run import run_stage
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
@@ -74,17 +80,25 @@ _VERIFIED_SEQUENCES = 4
 _disable_progress_bar: Callable[[], None] = disable_progress_bar
 
 
-def export(config: RunConfig, overwrite: bool = False) -> None:
-    """Write `export/` from the newest checkpoint, a folder for each network, and check them."""
-    run_stage(export_stage(config), lambda folder: _export(config, folder), overwrite)
+def export(config: RunConfig, overwrite: bool = False, step: int | None = None) -> None:
+    """Write `export/` from the newest checkpoint of a finished run, a folder for each network, and
+    check them. With `step` that checkpoint, also of unfinished work: `export-checkpoint-<step>/`.
+    """
+    stage = export_stage(config, step)
+    run_stage(stage, lambda folder: _export(config, folder, step), overwrite)
 
 
-def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
+def _export(config: RunConfig, folder: Path, step: int | None) -> Mapping[str, Any]:
     _disable_progress_bar()  # a bar for each file that is written or read back in no time
     run = output_dir(config)
+    if step is None:
+        checkpoint = newest(run / "pretrain")
+    else:
+        checkpoint = checkpoints_of(run, [step])[step]
+        options = trained_options(read_state(checkpoint)["identity"])
+        config = config.model_copy(update={"pretrain": options})
     data = SequenceData(config, "valid")
     model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special).eval()
-    checkpoint = newest(run / "pretrain")
     load_model(checkpoint, model)
     save_networks(model, folder)
     batch = data.batch(0, min(_VERIFIED_SEQUENCES, data.num_sequences))
@@ -97,8 +111,8 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
             log(f"{name} in {config.export.dtype}: logits differ by at most {difference:.1e}")
     for name in (*differences, ENCODER):
         save_tokenizer(run / "vocab", config.pretrain.max_position_embeddings, folder / name)
-    made = as_made(config, "clean", "vocab", "pretrain")
-    write_cards(made, folder, differences)
+    made = as_made(config, "clean", "vocab", *(["pretrain"] if step is None else []))
+    write_cards(made, folder, differences, checkpoint=checkpoint)
     length, options = trained_length(config), config.pretrain
     if length < options.max_position_embeddings and not options.initial_model:
         warn(

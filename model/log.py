@@ -150,14 +150,15 @@ class RunLog:
 
 
 def _cut_off(path: Path, step: int) -> list[dict[str, Any]]:
-    """Leave the records up to a step in a file, which are returned; not one cut off by a kill."""
+    """Leave the records up to a step in a file, which are returned; not one cut off by a kill. Of
+    step 0 none: the run begins anew."""
     lines, records = [], []
     # as bytes: text would also be cut at U+2028 inside of a string
     for line in path.read_bytes().splitlines() if path.exists() else []:
         with suppress(ValueError, KeyError, TypeError, OverflowError):
             record = parse_json(line, path)
             float(record["seconds"])
-            if float(record["step"]) <= step:
+            if step and float(record["step"]) <= step:
                 lines.append(f"{line.decode()}\n")
                 records.append(record)
     write_text(path, "".join(lines))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import outdated, write_json
-from electrify.stage.plan import checkpoints, output_dir, pretrain_stage
+from electrify.stage.plan import SUMMARY, checkpoints, output_dir, pretrain_stage
 from electrify.stage.run import run_stage
 from electrify.system.machine import Precision, describe_precision, keep_freed_memory
 from electrify.system.outcome import UserError
@@ -64,9 +64,9 @@ from model.metrics import MetricsWindow
 from model.objectives import make_pretrainer
 from model.optim import LEAST_SCALE, AdamW, clip, make_optimizer, set_learning_rate
 from model.plan import Stage, learning_rate, mixture_table, passes_of, stage_at
+from model.prolong import prolong
 from vocab.shards.files import TokenShards
 
-SUMMARY = "summary.json"
 # draws of validation, the same at every validation, and of initial weights: of no step of a run.
 # Below 2**32, as torch's generator on the CPU knows no more of its seed
 _VALID_KEY_STEP = 2**31
@@ -74,10 +74,12 @@ _INITIAL_STEP = 2**31 + 2**30
 
 
 def pretrain(config: RunConfig, overwrite: bool = False) -> None:
-    """Train on the run's shards until `num_steps`; the same command continues a stopped run.
+    """Train on the run's shards until `num_steps`; the same command continues a stopped run, and
+    one with another `num_steps` a run whose first steps are the same (`prolong`).
 
     Where the machine has several GPUs, each has a process (`pretrain.num_devices`).
     """
+    overwrite = overwrite or prolong(config)
     number = num_launched(config.pretrain)
     if number > 1 and (overwrite or not (output_dir(config) / "pretrain").exists()):
         log(f"pretrain: starts {number} processes, a device each")
@@ -201,6 +203,8 @@ class Trainer:
             Progress("pretrain", config.num_steps, "steps", step) as progress,
         ):
             self.log.start()
+            if step == 0 and self.config.initial_model:
+                self._validate(step)
             save_due = False
             while step < config.num_steps:
                 batches = loader.take()
@@ -312,7 +316,7 @@ class Trainer:
         """The same sequences, masks and samples each time, without dropout."""
         self.log.pause(step)
         self.model.eval()
-        stage = stage_at(self.config, step - 1)  # that of the update before
+        stage = stage_at(self.config, max(step - 1, 0))  # that of the update before
         outputs, languages = self._valid_outputs(stage), self.valid_data.languages
         self.log.valid(step, outputs, languages)
         self.model.train()
@@ -348,7 +352,8 @@ class Trainer:
 
     def _save(self, step: int) -> None:
         self.log.pause(step)
-        kept = self.config.keep_checkpoints, self.config.keep_every_steps
+        config = self.config
+        kept = config.keep_checkpoints, config.keep_every_steps, config.flat_end
         path = save_checkpoint(
             self.folder,
             step,
@@ -359,6 +364,7 @@ class Trainer:
         )
         if self.config.checkpoint_dir and self.ranks.is_first:
             upload_checkpoint(path, self.config.checkpoint_dir, *kept)
+        self._summarise(step)  # of what `export --step` finds
         self.log.start()
 
     def _announce(self, step: int) -> None:

@@ -37,6 +37,7 @@ class Result(BaseModel):
     own_task: dict[str, Any] | None = None  # what a task of the user's own is (`task_of_record`)
     role: Role
     model_path: str  # of the encoder; of a baseline, of the encoder that it stands beside
+    model_name: str = ""  # what tables call that encoder, where the user says so
     seed: int
     metric: str  # the headline; `value` is its value
     value: Score
@@ -102,14 +103,16 @@ class Result(BaseModel):
 
     @property
     def encoder(self) -> str:
-        return encoder_label(self.role, self.model_path)
+        return encoder_label(self.role, self.model_path, self.model_name)
 
 
-def encoder_label(role: str, path: str) -> str:
-    """The name of what is scored: of an encoder that on the hub or that of its folder, else that of
-    the baseline."""
+def encoder_label(role: str, path: str, name: str = "") -> str:
+    """The name of what is scored: of an encoder the one that it was given, that on the hub or that
+    of its folder, else that of the baseline."""
     if role in BASELINES:
         return BASELINES[role]
+    if name:
+        return name
     if path.count("/") < 2:
         return path
     parts = Path(path).parts[-2:]  # called after its network or stage

@@ -23,6 +23,7 @@ from benchmarks.statistics.comparison import (
     METHOD,
     ComparedScore,
     against_baselines,
+    compare_in_run,
     verdict_sentence,
 )
 from benchmarks.statistics.scores import (
@@ -38,6 +39,7 @@ from benchmarks.training.recipe import departures
 from electrify.config.evaluate import SearchOptions
 from electrify.page.page import Page
 from electrify.stage.folder import write_text
+from electrify.stage.plan import START
 from electrify.system.progress import duration
 
 SCORES = "scores.csv"  # beside the results
@@ -95,11 +97,29 @@ def terminal_lines(results: Sequence[Result], place: Path) -> list[str]:
             f"{', '.join(weak)}: degenerate, or below a baseline. Another learning rate may suit "
             "this encoder: the same command with --search tries four on held-out training rows"
         )
-    if not compared:
+    if not compared and place.name == "evaluate":
         lines.append("nothing to compare with: random initialisation is not scored")
     for (name, model), mean in overall(results).items():
-        lines.append(f"{name}, {encoder_label(model, results[0].model_path)}: {percent(mean)}")
+        label = encoder_label(model, results[0].model_path, results[0].model_name)
+        lines.append(f"{name}, {label}: {percent(mean)}")
     return lines
+
+
+def beside_lines(run: RunFolder, stage: str) -> Iterator[str]:
+    """For a terminal: the run's own encoder against that of another stage of scores, task by task,
+    after what keeps the two from being compared."""
+    name = encoder_name(stage)
+    own = "adapted" if name == START else run.name
+    others = {score.first.task: score for score in scores_of(run) if score.stage == stage}
+    for against in compare_in_run(run, stage):
+        score, other = against.score, others[against.score.first.task]
+        if score.encoder:
+            continue
+        if different := protocol_differences(score.first, other.first):
+            alike = f"{own} and {name} are not fine-tuned alike"
+            yield f"warning: {score.first.title}: {alike}: {'; '.join(different)}"
+        texts = f"{own} {score.pretrained.text()} against {name} {other.pretrained.text()}"
+        yield f"{score.first.title}: {texts}: {verdict_sentence(against)}"
 
 
 def _is_weak(score: TaskScore) -> bool:
@@ -264,11 +284,12 @@ def encoder_table(encoders: Sequence[EncoderScores]) -> list[Part]:
             record[f"mean of {len(tasks)} tasks"] = _score_text(mean)
         records.append(record)
     seeds = {s.num_seeds for samples in rows.values() for s in samples.values()}
+    means = "one seed" if seeds == {1} else f"mean of {_range(seeds)} seeds ± standard deviation"
     note = (
-        f"Percent, mean of {_range(seeds)} seeds ± their standard deviation. Random "
-        "initialisation: the same network without pretraining. TF-IDF: with logistic regression."
+        f"Percent, {means}. Random initialisation: the same network without pretraining. TF-IDF: "
+        "with logistic regression."
     )
-    differences = Table.of(_protocol_rows(encoders), "Rows and recipes that differ")
+    differences = Table.of(protocol_rows(encoders), "Rows and recipes that differ")
     return [Table.of(records), note, differences]
 
 
@@ -291,7 +312,7 @@ def _score_text(sample: Sample | None) -> str | None:
 # Whether two scores of ours may be compared: the same rows, the same recipe.
 
 
-def _protocol_rows(encoders: Sequence[EncoderScores]) -> list[Record]:
+def protocol_rows(encoders: Sequence[EncoderScores]) -> list[Record]:
     """What differs from the first encoder that was scored on a task."""
     rows: list[Record] = []
     first: dict[str, tuple[str, Result]] = {}

@@ -16,6 +16,7 @@ from benchmarks.statistics.uncertainty import (
     difference,
     p_text,
 )
+from electrify.stage.plan import START
 from electrify.system.outcome import UserError
 
 ALPHA = 0.05
@@ -144,13 +145,19 @@ def verdict_sentence(against: ComparedScore) -> str:
 
 @cache
 def compare_in_run(run: RunFolder, baseline: Baseline) -> tuple[ComparedScore, ...]:
-    """Every encoder of a run against the baseline, one family; nothing where it is missing."""
-    scores = scores_of(run)
-    if not isinstance(baseline, str) or baseline not in run.evaluations:
-        return against_baselines(scores, baseline)
-    name = encoder_name(baseline) or OWN
-    bases = {s.first.task: s for s in scores if s.stage == baseline}
-    others = [s for s in scores if s.stage != baseline and s.first.task in bases]
+    """Every encoder of a run against the baseline, one family; nothing where it is missing. Without
+    one, against those of `BASELINES`, and against the start of a run that continues from one."""
+    if isinstance(baseline, str) and baseline in run.evaluations:
+        return _against_stage(run, baseline)
+    compared = against_baselines(scores_of(run), baseline)
+    start = _against_stage(run, f"evaluate-{START}") if baseline is None else ()
+    return _corrected((*compared, *(a for a in start if not a.score.encoder)))
+
+
+def _against_stage(run: RunFolder, stage: str) -> tuple[ComparedScore, ...]:
+    scores, name = scores_of(run), encoder_name(stage) or OWN
+    bases = {s.first.task: s for s in scores if s.stage == stage}
+    others = [s for s in scores if s.stage != stage and s.first.task in bases]
     return _corrected(
         ComparedScore(s, "", name, _comparison(s, bases[s.first.task])) for s in others
     )

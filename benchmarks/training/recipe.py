@@ -21,12 +21,8 @@ from benchmarks.tasks.load import TaskData, split_by_group
 from benchmarks.tasks.spans import OwnReading
 from benchmarks.tasks.task import HEAD_DROPOUT, Task
 from electrify.config.evaluate import EvaluateConfig, FinetuneOptions, Pooling, SearchOptions
-from electrify.config.load import parse_part
-from electrify.stage.plan import FINETUNING
-from electrify.storage.files import read_json, read_toml
-from electrify.storage.hub import file_beside
+from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
-from electrify.system.progress import log
 
 Size = Literal["small", "base", "large"]
 # "product": (1 - t/T) min(1, t/W), the released ELECTRA code; "linear": up to W, then down to T
@@ -153,30 +149,6 @@ def departures(task: Task | None, settings: Mapping[str, Any]) -> dict[str, Any]
         for of_size in published
     ]
     return min(of_sizes, key=len)
-
-
-def recommended_settings(
-    path: str, options: EvaluateConfig, commit: str | None = None
-) -> dict[str, Any]:
-    """What `finetuning.json` of a model folder or hub name recommends of what the user did not set;
-    nothing where the user named a recipe.
-
-    Raises `ValueError` for a file that holds anything but such settings.
-    """
-    file = None if "recipe" in options.model_fields_set else file_beside(path, FINETUNING, commit)
-    if file is None:
-        return {}
-    try:
-        recommended = parse_part(read_json(file), str(file), EvaluateConfig).recommended
-    except ValueError as error:
-        raise UserError(f"{error}\n--set evaluate.recipe=auto does without that file") from None
-    recommended = {
-        n: value for n, value in recommended.items() if n == "recipe" or getattr(options, n) is None
-    }
-    if recommended:
-        settings = ", ".join(f"{name} {value}" for name, value in recommended.items())
-        log(f"fine-tuning as {file} recommends: {settings} (without: --set evaluate.recipe=auto)")
-    return recommended
 
 
 def options_for(task: Task, options: EvaluateConfig) -> dict[str, Any]:

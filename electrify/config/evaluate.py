@@ -212,6 +212,9 @@ class EvaluateConfig(FinetuneOptions, TrackerOptions):
     headline score."""
     random_init_control: bool = True
     """Score the same network with random initialisation, too."""
+    start_control: bool = True
+    """Of a run that continues from `pretrain.initial_model`, score that encoder, too. The
+    difference is what the run has taught."""
     bag_of_words: bool | None = None
     """Score TF-IDF with logistic regression, too. Left out: as `random_init_control`."""
     recipe: Literal["auto", "electra", "klue", "koelectra"] = "auto"

@@ -222,7 +222,8 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     checkpoint_every_steps: Count = 1000
     """Steps between two checkpoints."""
     keep_checkpoints: Count = 2
-    """Number of newest checkpoints that are kept."""
+    """Number of newest checkpoints that are kept. With `decay_fraction` below 1 the last one before
+    the rate falls is kept, too: a longer run goes on from it."""
     keep_every_steps: Count | None = None
     """Keep also a checkpoint every so many steps."""
     checkpoint_dir: Address | None = None
@@ -288,6 +289,12 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     def mlm_steps(self) -> int:
         """Steps, the first, in which the main network is trained as a masked language model."""
         return round(self.num_steps * self.mlm_steps_fraction)
+
+    @property
+    def flat_end(self) -> int:
+        """The step at which a rate that stays where it rose to begins to fall; 0 of one that falls
+        from the start."""
+        return round(self.num_steps * (1 - self.decay_fraction))
 
     @property
     def second_stage_step(self) -> int:

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from electrify.config.fields import TrackerOptions
+from electrify.config.evaluate import EvaluateConfig
+from electrify.config.fields import TABLES, TrackerOptions
+from electrify.config.load import parse_part
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import (
@@ -19,6 +21,8 @@ from electrify.stage.folder import (
 )
 from electrify.stage.networks import ENCODER
 from electrify.stage.trackers import TRACKER_FILES
+from electrify.storage.files import read_json
+from electrify.storage.hub import file_beside
 from electrify.system.bundled import bundled_name, with_bundled
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
@@ -50,9 +54,11 @@ VERBS = {
     "evaluate": "evaluate",
 }
 METRICS = "metrics.jsonl"  # of pretraining: a line a record
+SUMMARY = "summary.json"  # of pretraining so far: sizes, cost, device
 CHECKPOINT_STATE = "state.json"  # written last into a checkpoint
 NETWORKS = ("discriminator", "generator", "language_model")  # folders of an export
 DEFAULT_MODEL = f"export/{NETWORKS[0]}"  # of a run: what is scored where nothing is named
+START = "start"  # names the scores of the encoder that a run continues from
 _INITIAL_SUFFIXES = (".json", ".txt", ".safetensors", ".bin")
 
 
@@ -138,7 +144,7 @@ def pretrain_stage(config: RunConfig) -> Stage:
     inputs, reads = _earlier(config, "shards", "vocab")
     for option, path in config.pretrain.initial.items():
         inputs[f"pretrain.{option}"] = _initial_digest(path)
-    volatile = (METRICS, "summary.json", "tensorboard/*", *TRACKER_FILES, "wandb/*")
+    volatile = (METRICS, SUMMARY, "tensorboard/*", *TRACKER_FILES, "wandb/*")
     options = stage_options(config, "pretrain")
     return Stage("pretrain", folder / "pretrain", options, inputs, True, volatile, reads=reads)
 
@@ -158,15 +164,18 @@ def run_folder(checkpoint: Path) -> Path:
     return checkpoint.resolve().parent.parent
 
 
-def kept_steps(steps: Sequence[int], keep: int, keep_every: int | None) -> set[int]:
-    """Which of the checkpoints of these rising steps stay: the newest `keep`, and the first at or
-    after each multiple of `keep_every`."""
+def kept_steps(
+    steps: Sequence[int], keep: int, keep_every: int | None, flat_end: int = 0
+) -> set[int]:
+    """Which of the checkpoints of these rising steps stay: the newest `keep`, the first at or after
+    each multiple of `keep_every`, and the last before the rate falls, at `flat_end`."""
     firsts: dict[int, int] = {}
     if keep_every:
         for step in steps:
             firsts.setdefault(step // keep_every, step)
         firsts.pop(0, None)
-    return {*steps[-keep:], *firsts.values()}
+    flat = [step for step in steps if step <= flat_end]
+    return {*steps[-keep:], *firsts.values(), *flat[-1:]}
 
 
 def named_checkpoint(path: str) -> Path | None:
@@ -220,16 +229,44 @@ def is_hub_name(name: str) -> bool:
     return has_form is not None and not re.search(r"--|\.\.|\.git$", name)
 
 
-def export_stage(config: RunConfig) -> Stage:
-    """The last checkpoint to `transformers` folders."""
-    folder = output_dir(config)
-    inputs, reads = _earlier(config, "pretrain", "vocab")
+def checkpoints_of(run: Path, wanted: Iterable[int] = ()) -> dict[int, Path]:
+    """The checkpoints of a run's `pretrain/`, finished or not, by step, oldest first; `UserError`
+    where there are none, or not those wanted."""
+    paths = checkpoints(run / "pretrain") or checkpoints(run / "pretrain.partial")
+    by_step = {checkpoint_step(path): path for path in paths}
+    if not by_step:
+        raise UserError(f"no checkpoint in {run}; run first: electrify pretrain CONFIG")
+    if unknown := [step for step in wanted if step not in by_step]:
+        raise UserError(
+            f"no checkpoint-{unknown[0]} in {run}; there are those of steps "
+            f"{', '.join(map(str, by_step))} (pretrain.keep_every_steps keeps more of them)"
+        )
+    return by_step
+
+
+def export_stage(config: RunConfig, step: int | None = None) -> Stage:
+    """The last checkpoint to `transformers` folders; or that of a step, also of unfinished work,
+    in a folder of its own."""
+    folder, name = output_dir(config), "export"
+    if step is None:
+        begun = checkpoints(folder / "pretrain.partial")
+        if begun and not (folder / "pretrain").exists():
+            steps = ", ".join(str(checkpoint_step(path)) for path in begun)
+            raise UserError(
+                f"{folder / 'pretrain.partial'} is not finished: electrify pretrain CONFIG resumes "
+                f"it, electrify export CONFIG --step N exports what is there (N: {steps})"
+            )
+        inputs, reads = _earlier(config, "pretrain", "vocab")
+    else:
+        inputs, reads = _earlier(config, "vocab")
+        inputs["checkpoint"] = _initial_digest(str(checkpoints_of(folder, [step])[step]))
+        name = f"export-checkpoint-{step}"
     reads[VERBS["shards"]] = folder / "shards"  # the networks are compared on some of it
     # scores come into the model cards once there are any, and the recipe is that of the last config
     cards = (*(f"{name}/{CARD}" for name in (*NETWORKS, ENCODER)), f"{NETWORKS[0]}/{FINETUNING}")
     return Stage(
         "export",
-        folder / "export",
+        folder / name,
         stage_options(config, "export"),
         inputs,
         volatile=cards,
@@ -250,6 +287,40 @@ def onnx_stage(config: EvaluationRun, model: str | None) -> Stage:
     inputs["fine-tuned"] = _files_digest(scored, sorted((scored / "models").rglob("*")))
     options = _options(config.export.onnx)
     return Stage("export --onnx", folder / "onnx", options, inputs, reads=reads)
+
+
+def recommended_settings(
+    config: EvaluationRun, model: str | None = None, commit: str | None = None
+) -> dict[str, Any]:
+    """The settings of fine-tuning that an encoder recommends, of those that `[evaluate]` leaves
+    open; nothing where that names a recipe.
+
+    They stand in the `finetuning.json` of `model`, a folder or hub name. Those of the run's own
+    encoder (None) are those of `initial_model`, and of its size where it has none. Raises
+    `UserError` for a file that holds anything but such settings.
+    """
+    options, known = config.evaluate, dict[str, Any]()
+    if "recipe" in options.model_fields_set:
+        return {}
+    if model is None and isinstance(config, RunConfig):
+        model = config.pretrain.initial_model
+        known = {} if model else TABLES["finetuning"][config.pretrain.size]
+    if model is not None and (file := _finetuning_file(model, commit)):
+        try:
+            known = parse_part(read_json(file), str(file), EvaluateConfig).recommended
+        except ValueError as error:
+            raise UserError(f"{error}\n--set evaluate.recipe=auto does without that file") from None
+    return {n: v for n, v in known.items() if n == "recipe" or getattr(options, n) is None}
+
+
+def _finetuning_file(model: str, commit: str | None) -> Path | None:
+    """Beside a model, or in the export of the run that is meant."""
+    checkpoint, folder = initial_checkpoint(model), Path(model).expanduser()
+    if not checkpoint and not folder.is_dir():
+        return file_beside(model, FINETUNING, commit)
+    run = run_folder(checkpoint) if checkpoint else folder
+    places = (folder, folder / NETWORKS[0], run / DEFAULT_MODEL)
+    return next((p / FINETUNING for p in places if (p / FINETUNING).is_file()), None)
 
 
 def scored_folder(config: EvaluationRun) -> Path:
@@ -273,9 +344,8 @@ def evaluate_stage(
     that of a suite in `NOISE_SUITES`, or "evaluate".
     """
     folder = output_dir(config)
-    options = _options(
-        config.evaluate, leave_out={"data_dir", "num_processes", *TrackerOptions.model_fields}
-    )
+    apart = {"data_dir", "num_processes", "start_control", *TrackerOptions.model_fields}
+    options = _options(config.evaluate, leave_out=apart)
     reads: Mapping[str, Path] = {}
     if model is None:
         label, (inputs, reads) = folder_name, _earlier(config, "export")
@@ -286,6 +356,8 @@ def evaluate_stage(
         inputs = {"model": _model_digest(model)}
     else:  # wherever it stands: the folder is renamed when the run is finished
         label, inputs = f"evaluate-checkpoint-{step}", {"checkpoint": _initial_digest(model)}
+    if (model is None or step is not None) and (recommended := recommended_settings(config)):
+        inputs["recipe"] = digest_of(recommended)
     inputs["data"] = digest_of(rows)
     return Stage(
         "evaluate",

@@ -23,7 +23,17 @@ from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, read_manifest, write_json, write_text
 from electrify.stage.networks import ENCODER
-from electrify.stage.plan import CARD, FINETUNING, METRICS, NETWORKS, is_hub_name, output_dir
+from electrify.stage.plan import (
+    CARD,
+    FINETUNING,
+    METRICS,
+    NETWORKS,
+    SUMMARY,
+    checkpoint_step,
+    is_hub_name,
+    output_dir,
+    recommended_settings,
+)
 from electrify.storage.files import read_json, read_toml
 from electrify.system.bundled import bundled_name, with_bundled
 from electrify.system.outcome import UserError
@@ -43,10 +53,12 @@ def write_cards(
     folder: Path,
     differences: Mapping[str, float],
     sections: Sections = MappingProxyType({}),
+    checkpoint: Path | None = None,
 ) -> None:
-    """`README.md` for each network in `folder`; beside the encoder the recipe that the config has.
+    """`README.md` for each network in `folder`; beside the encoder its recipe.
 
-    `differences` are the largest logit differences to the trained model, by network.
+    `differences` are the largest logit differences to the trained model, by network. They are of
+    `checkpoint`, also of unfinished work, or of the end of the run.
     """
     run, corpus = output_dir(config), _corpus(config)
     if not corpus:  # as where the shards came from another machine
@@ -57,7 +69,8 @@ def write_cards(
     matches: Counter[tuple[str, str]] = Counter()
     for row in corpus.get("contamination", []):
         matches[row["task"], row["kind"]] += row["count"]
-    summary, options = read_manifest(run / "pretrain")["counts"], config.pretrain
+    summary, options = _summary(run, checkpoint), config.pretrain
+    num_steps = summary["num_steps"]
     texts = read_toml(_HERE / "card.toml")
     layout = _layout("card.md")
     classes = {
@@ -72,10 +85,14 @@ def write_cards(
             dtype=config.export.dtype,
             difference=differences.get(network.folder, differences[networks[0].folder]),
             options=options,
-            phases=phases_of(options),
+            phases=[
+                replace(phase, num_steps=min(phase.num_steps, num_steps - phase.first_step))
+                for phase in phases_of(options)
+                if phase.first_step < num_steps
+            ],
             length=trained_length(config),
             vocab=config.vocab,
-            validation=_last_validation(run / "pretrain" / METRICS),
+            validation=_last_validation(summary["metrics"], num_steps),
             initial=[public_name(bundled_name(name)) for name in options.initial.values()],
             folder=network.folder,
             about=texts["objectives"][options.objective],
@@ -92,7 +109,8 @@ def write_cards(
             },
         )
         write_text(folder / network.folder / CARD, card)
-    write_json(folder / DETECTOR.folder / FINETUNING, config.evaluate.recommended)
+    recipe = recommended_settings(config) | config.evaluate.recommended
+    write_json(folder / DETECTOR.folder / FINETUNING, recipe)
 
 
 def _layout(name: str) -> Template:
@@ -239,9 +257,24 @@ def _use(config: PretrainConfig, network: Network) -> str:
     return "gate" if config.objective == "all-tokens-mlm" else "detector"
 
 
-def _last_validation(metrics: Path) -> str:
-    records = map(json.loads, metrics.read_text(encoding="utf-8").splitlines())
-    last = [record for record in records if record["kind"] == "valid"][-1]
+def _summary(run: Path, checkpoint: Path | None) -> dict[str, Any]:
+    """Sizes and cost until a checkpoint, or of the finished run; with the records of `metrics`."""
+    place = checkpoint.parent if checkpoint else run / "pretrain"
+    lines = (place / METRICS).read_text(encoding="utf-8").splitlines()
+    metrics = list(map(json.loads, lines))
+    if checkpoint is None:
+        return read_manifest(place)["counts"] | {"metrics": metrics}
+    step, trained = checkpoint_step(checkpoint), [m for m in metrics if m["kind"] == "train"]
+    # a record ends where a checkpoint is written
+    until = next(record for record in trained if record["step"] == step)
+    cost = {name: until[name] for name in ("tokens", "seconds", "flops_matmul", "flops_paper")}
+    return read_json(place / SUMMARY) | cost | {"num_steps": step, "metrics": metrics}
+
+
+def _last_validation(metrics: Sequence[Json], num_steps: int) -> str:
+    """The figures of the last validation in so many steps; empty where there was none."""
+    valid = [m for m in metrics if m["kind"] == "valid" and m["step"] <= num_steps]
+    last = valid[-1] if valid else {}
     return ", ".join(
         f"{key.replace('_', ' ')} {value:.4g}"
         for key, value in last.items()

@@ -3,6 +3,7 @@ import math
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -20,9 +21,12 @@ from benchmarks.training.recipe import (
     held_out_data,
     hyper_parameters,
     recipe_for,
-    recommended_settings,
 )
 from electrify.config.evaluate import EvaluateConfig, SearchOptions
+from electrify.config.load import load_config
+from electrify.config.pretrain import Size
+from electrify.config.run import EvaluationRun
+from electrify.stage.plan import recommended_settings
 from tests.benchmarks.conftest import SIZES
 from tests.benchmarks.records import COLA, MRPC, NER, RTE, YNAT
 
@@ -107,26 +111,24 @@ def recommend(folder: Path, **settings: object) -> str:
     return str(folder)
 
 
-def test_what_an_encoder_recommends_stands_between_the_users_options_and_the_recipe(
-    tmp_path, caplog
-):
-    caplog.set_level("INFO", "electrify")
-    assert recommended_settings(str(tmp_path), EvaluateConfig()) == {}
-    assert not caplog.records
+def evaluation(**options: object) -> EvaluationRun:
+    return EvaluationRun(name="any", output_dir="out/any", evaluate=EvaluateConfig(**options))
+
+
+def test_what_an_encoder_recommends_stands_between_the_users_options_and_the_recipe(tmp_path):
+    assert recommended_settings(evaluation(), str(tmp_path)) == {}
     model = recommend(tmp_path, recipe="klue", learning_rate=1e-3, num_epochs=10, pooling="parts")
-    options = EvaluateConfig(num_epochs=2.0, tasks_options={"glue-rte": {"pooling": "cls"}})
-    found = recommended_settings(model, options)
+    config = evaluation(num_epochs=2.0, tasks_options={"glue-rte": {"pooling": "cls"}})
+    found = recommended_settings(config, model)
     assert found == {"recipe": "klue", "learning_rate": 1e-3, "pooling": "parts"}
-    (line,) = (record.getMessage() for record in caplog.records)
-    assert all(f"{name} {value}" in line for name, value in found.items())
-    cola, rte = (hyper_parameters(task, options, 256, found) for task in (COLA, RTE))
+    cola, rte = (hyper_parameters(task, config.evaluate, 256, found) for task in (COLA, RTE))
     for settings in (cola, rte):
         assert (settings.recipe, settings.learning_rate, settings.num_epochs) == ("klue", 1e-3, 2.0)
         assert settings.schedule == "linear"
     assert (cola.pooling, rte.pooling) == ("mean", "cls")  # of one text the only part is the whole
     # whoever names a recipe has all of it
     for recipe in ("auto", "electra"):
-        assert recommended_settings(model, EvaluateConfig(recipe=recipe)) == {}
+        assert recommended_settings(evaluation(recipe=recipe), model) == {}
 
 
 @pytest.mark.parametrize(
@@ -135,8 +137,30 @@ def test_what_an_encoder_recommends_stands_between_the_users_options_and_the_rec
 def test_a_damaged_recommendation_is_named_and_can_be_left_out(tmp_path, text):
     (tmp_path / "finetuning.json").write_text(text)
     with pytest.raises(ValueError, match=r"(?s)finetuning\.json.*--set evaluate\.recipe=auto"):
-        recommended_settings(str(tmp_path), EvaluateConfig())
-    assert recommended_settings(str(tmp_path), EvaluateConfig(recipe="auto")) == {}
+        recommended_settings(evaluation(), str(tmp_path))
+    assert recommended_settings(evaluation(recipe="auto"), str(tmp_path)) == {}
+
+
+@pytest.mark.parametrize("place", ["", "discriminator", "export/discriminator"])
+def test_a_run_inherits_the_recipe_of_its_initial_model_wherever_that_stands(tmp_path, place):
+    folder = tmp_path / "earlier" / place
+    folder.mkdir(parents=True)
+    recommend(folder, learning_rate=1e-3, pooling="mean")
+    start = {"pretrain.initial_model": str(tmp_path / "earlier")}
+    options = ["evaluate.pooling='parts'"]
+    config = load_config("configs/modern-ko-small.toml", options, start)
+    assert recommended_settings(config) == {"learning_rate": 1e-3}  # of its own it says pooling
+    none = load_config("configs/modern-ko-small.toml", [], {"pretrain.initial_model": "configs"})
+    assert recommended_settings(none) == {}  # nobody knows what suits the start: not its size's
+
+
+def test_sizes_recommend_a_recipe_and_modern_small_that_of_the_shipped_encoder():
+    shipped = evaluation(), "model/shipped/ko-modern/discriminator"
+    small = load_config("configs/modern-ko-small.toml")
+    assert recommended_settings(small) == recommended_settings(*shipped) != {}
+    for size in get_args(Size):
+        config = load_config("configs/modern-ko-small.toml", [f"pretrain.size='{size}'"])
+        assert recommended_settings(config)["recipe"] == "electra"
 
 
 def released_adam(start, gradients, rates, decay):

@@ -14,12 +14,13 @@ from electrify.config.evaluate import EvaluateConfig
 from electrify.config.load import load_config
 from electrify.config.run import ExportConfig, RunConfig
 from electrify.stage.folder import Stage, input_digest, read_manifest, write_manifest
-from electrify.stage.plan import evaluate_stage
+from electrify.stage.plan import evaluate_stage, recommended_settings
 from electrify.stage.run import run_stage
 from model.export import export
 from model.pretrain import pretrain
 from model.weights.card import add_sections, base_model
 from tests.model.conftest import PIECES, make_run
+from tests.model.trained import records_of
 
 DOMAIN = [*PIECES, "서울에", "##시에", "산"]
 SHORT = {"num_steps": 6, "warmup_steps": 1, "valid_every_steps": 3, "num_valid_batches": 1}
@@ -202,7 +203,7 @@ def test_an_export_is_adapted_to_a_domain_with_more_pieces(tmp_path):
 def test_the_recipe_of_the_config_stands_beside_the_encoder(tmp_path):
     config = exported(cleaned_run(tmp_path / "run"))
     path = tmp_path / "run" / "export" / "discriminator" / "finetuning.json"
-    assert json.loads(path.read_text()) == {}
+    assert json.loads(path.read_text()) == {"recipe": "electra"}  # that of its size
     digest = input_digest(path.parent.parent, "export")
     options = EvaluateConfig(
         recipe="klue", learning_rate=1e-3, seeds=(7,), max_sequence_length=8, micro_batch_size=2
@@ -210,3 +211,33 @@ def test_the_recipe_of_the_config_stands_beside_the_encoder(tmp_path):
     add_sections(config.model_copy(update={"evaluate": options}), {})
     assert json.loads(path.read_text()) == {"learning_rate": 1e-3, "recipe": "klue"}
     assert input_digest(path.parent.parent, "export") == digest
+    # who trains on from it inherits that, and passes it on
+    initial = {"initial_model": str(tmp_path / "run")}
+    second = exported(cleaned_run(tmp_path / "second", **initial))
+    inherited = Path(second.output_dir) / "export" / "discriminator" / "finetuning.json"
+    assert inherited.read_bytes() == path.read_bytes()
+    assert recommended_settings(second) == json.loads(path.read_text())
+    first, *_ = records_of(tmp_path / "second" / "pretrain")
+    assert (first["kind"], first["step"]) == ("valid", 0)  # what it starts from
+
+
+def test_a_checkpoint_of_unfinished_work_is_exported_beside_the_run(tmp_path):
+    options = {"num_steps": 8, "checkpoint_every_steps": 2, "keep_every_steps": 2}
+    config = cleaned_run(tmp_path / "run", **options)
+    pretrain(config)
+    export(config)
+    ends = {path: path.read_bytes() for path in (tmp_path / "run" / "export").rglob("*.*")}
+    begun = tmp_path / "run" / "pretrain.partial"
+    (tmp_path / "run" / "pretrain").rename(begun)
+    (begun / "manifest.json").rename(begun / "plan.json")
+    with pytest.raises(ValueError, match=r"export CONFIG --step N .*2, 4, 6, 8"):
+        export(config, overwrite=True)
+    with pytest.raises(ValueError, match="no checkpoint-3"):
+        export(config, step=3)
+    export(config, step=4)
+    folder = tmp_path / "run" / "export-checkpoint-4"
+    text = (folder / "discriminator" / "README.md").read_text()
+    assert "| Training | 4 steps of 4 sequences, 512 tokens |" in text
+    weights = (folder / "discriminator" / "model.safetensors").read_bytes()
+    assert weights != ends[tmp_path / "run" / "export" / "discriminator" / "model.safetensors"]
+    assert {path: path.read_bytes() for path in ends} == ends
