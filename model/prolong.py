@@ -117,14 +117,21 @@ def _refusal(
     num_shared: int,
     there: list[Path],
 ) -> str:
+    same = {
+        "warmup_steps": theirs.warmup_steps,
+        "mlm_steps_fraction": round(theirs.mlm_steps / ours.num_steps, 6),
+    }
+    changes = {name: value for name, value in same.items() if getattr(ours, name) != value}
+    num_then = shared_steps(theirs, ours.model_copy(update=changes))
     hint = ""
-    if theirs.warmup_steps != ours.warmup_steps:
-        hint = f" (pretrain.warmup_steps was {theirs.warmup_steps}, now {ours.warmup_steps})"
+    if changes and any(num_shared < checkpoint_step(path) <= num_then for path in there):
+        sets = " ".join(f"--set pretrain.{name}={value:g}" for name, value in changes.items())
+        hint = f" With {sets} it has its first {num_then:,} and goes on."
     elif theirs.decay_fraction == 1:
-        hint = " (with decay_fraction = 1 the rate falls to 0 from the start)"
+        hint = " With decay_fraction = 1 the rate falls to 0 from the start."
     return (
         f"{folder} is of a run of {theirs.num_steps:,} steps. One of {ours.num_steps:,} has only "
-        f"its first {num_shared:,} steps{hint}, and no checkpoint is from there. To train on from "
+        f"its first {num_shared:,} steps, and no checkpoint is from there.{hint} To train on from "
         "the last one, give a run of its own: another output_dir, and pretrain.initial_model = "
         f'"{there[-1] if there else folder}". --overwrite trains all again'
     )

@@ -263,14 +263,15 @@ def export_stage(config: RunConfig, step: int | None = None) -> Stage:
         name = f"export-checkpoint-{step}"
     reads[VERBS["shards"]] = folder / "shards"  # the networks are compared on some of it
     # scores come into the model cards once there are any, and the recipe is that of the last config
-    cards = (*(f"{name}/{CARD}" for name in (*NETWORKS, ENCODER)), f"{NETWORKS[0]}/{FINETUNING}")
+    cards = [f"{network}/{CARD}" for network in (*NETWORKS, ENCODER)]
+    cards += [f"{network}/{FINETUNING}" for network in (NETWORKS[0], ENCODER)]
     return Stage(
         "export",
         folder / name,
         stage_options(config, "export"),
         inputs,
-        volatile=cards,
-        rewritten=cards,
+        volatile=(*cards,),
+        rewritten=(*cards,),
         reads=reads,
     )
 

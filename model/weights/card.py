@@ -110,7 +110,8 @@ def write_cards(
         )
         write_text(folder / network.folder / CARD, card)
     recipe = recommended_settings(config) | config.evaluate.recommended
-    write_json(folder / DETECTOR.folder / FINETUNING, recipe)
+    for name in (DETECTOR.folder, ENCODER):
+        write_json(folder / name / FINETUNING, recipe)
 
 
 def _layout(name: str) -> Template:

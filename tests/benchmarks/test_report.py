@@ -270,8 +270,8 @@ def test_several_runs_stand_side_by_side(tmp_path):
     mean = 100 * statistics.mean(PRETRAINED)
     assert cells(page, "a") == ["a", f"{mean:.1f} ± 0.6"]
     assert cells(page, "b") == ["b", f"{mean + 5:.1f} ± 0.6"]
-    assert "b: klue-ynat" in page
-    assert "Better than a on 1 of 1." in page
+    assert f"a: klue-ynat {mean:.1f} ± 0.6; b: klue-ynat {mean + 5:.1f} ± 0.6. b: better" in page
+    assert "b: better than a on 1 of 1." in page
     degenerate = "klue-ynat, 1 of 3 runs of random initialisation degenerate"
     assert f"Degenerate fine-tunings: a: {degenerate}; b: {degenerate}." in page
     # every seed gains as much, by which seeds are not paired

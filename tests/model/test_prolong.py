@@ -83,6 +83,15 @@ def test_a_rate_that_falls_from_the_start_ends_where_it_was_told_to(tmp_path):
     pretrain(make_run(tmp_path / "run", num_steps=12), overwrite=True)
 
 
+def test_what_follows_from_the_length_is_named_where_it_keeps_a_run_from_going_on(tmp_path):
+    mlm = FLAT | {"mlm_steps_fraction": 0.5}
+    pretrain(make_run(tmp_path / "run", **mlm, num_steps=16, warmup_steps=1))
+    longer = {"num_steps": 32, "warmup_steps": 2}
+    sets = r"--set pretrain\.warmup_steps=1 --set pretrain\.mlm_steps_fraction=0\.25"
+    with pytest.raises(ValueError, match=rf"{sets} it has its first 13 and goes on"):
+        pretrain(make_run(tmp_path / "run", **mlm, **longer))
+
+
 HARDER = {"curriculum": [{"steps_fraction": 0.25, "mask_fraction": 0.3}]}
 
 
