@@ -95,7 +95,7 @@ def _export(config: RunConfig, folder: Path, step: int | None) -> Mapping[str, A
         checkpoint = newest(run / "pretrain")
     else:
         checkpoint = checkpoints_of(run, [step])[step]
-        options = trained_options(read_state(checkpoint)["identity"])
+        options = trained_options(read_state(checkpoint)["identity"], checkpoint)
         config = config.model_copy(update={"pretrain": options})
     data = SequenceData(config, "valid")
     model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special).eval()

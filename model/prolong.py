@@ -62,7 +62,7 @@ def prolong(config: RunConfig) -> bool:
     if is_finished and stage.partial.exists():  # begun before, or of a third schedule
         return plan.exists() and difference(read_json(plan), stage) is None
     folder = stage.folder if is_finished else stage.partial
-    there, theirs = checkpoints(folder), trained_options({"options": made["config"]})
+    there, theirs = checkpoints(folder), trained_options({"options": made["config"]}, folder)
     num_shared = shared_steps(theirs, config.pretrain)
     usable = [path for path in there if checkpoint_step(path) <= num_shared]
     if not usable or not (is_finished or usable == there):

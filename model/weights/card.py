@@ -264,12 +264,12 @@ def _summary(run: Path, checkpoint: Path | None) -> dict[str, Any]:
     lines = (place / METRICS).read_text(encoding="utf-8").splitlines()
     metrics = list(map(json.loads, lines))
     if checkpoint is None:
-        return read_manifest(place)["counts"] | {"metrics": metrics}
+        return {**read_manifest(place)["counts"], "metrics": metrics}
     step, trained = checkpoint_step(checkpoint), [m for m in metrics if m["kind"] == "train"]
     # a record ends where a checkpoint is written
     until = next(record for record in trained if record["step"] == step)
     cost = {name: until[name] for name in ("tokens", "seconds", "flops_matmul", "flops_paper")}
-    return read_json(place / SUMMARY) | cost | {"num_steps": step, "metrics": metrics}
+    return {**read_json(place / SUMMARY), **cost, "num_steps": step, "metrics": metrics}
 
 
 def _last_validation(metrics: Sequence[Json], num_steps: int) -> str:
