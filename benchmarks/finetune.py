@@ -87,7 +87,7 @@ def finetune(
             return done
 
         scored = trained(data, range(num_seeds), "scored")
-        best, _ = max(scored, key=lambda each: each[0].value * (1 if task.higher_is_better else -1))
+        best, _ = max(scored, key=lambda each: each[0].value)
         is_retrained = num_seeds == 1 and SPLIT_EVAL in data.split
         if is_retrained:
             log(f"{task.name}: once more, on all {len(data.train) + len(data.reported):,} rows")

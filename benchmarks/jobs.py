@@ -246,7 +246,6 @@ def run_job(
         seed=job.seed,
         metric=task.headline,
         value=metrics[task.headline],
-        higher_is_better=task.higher_is_better,
         metrics=metrics,
         split=data.split,
         num_examples=len(data.reported),
@@ -351,7 +350,7 @@ def search_settings(
         log(f"search: {trial.label(source)}, {_words(trial.search)}: {percent(result.value)}")
     for key, tried_results in results.items():
         in_order = sorted(tried_results, key=lambda result: int(result.key))
-        best = in_order[best_of([vars(of) for of in in_order], in_order[0].higher_is_better)]
+        best = in_order[best_of([vars(result) for result in in_order])]
         chosen[key] = {
             "chosen": dict(best.search),
             "best": _words(best.search),

@@ -151,7 +151,6 @@ class Benchmark:
     unit: str  # what agreement counts
     rows: Sequence[Row]
     outcome: Callable[[Iterable[Row]], Outcome]  # of the outputs of all rows
-    higher_is_better: bool = True
     must_agree: bool = True  # False: the score alone decides
 
 
@@ -186,9 +185,8 @@ def task_benchmark(kept: Kept, examples: Sequence[Example]) -> Benchmark:
         }
         for ids, types in zip(features.input_ids, features.token_type_ids, strict=True)
     ]
-    metric, rises = task.headline, task.higher_is_better
     must_agree = not isinstance(task, Regression)
-    return Benchmark(task.name, metric, "predictions", rows, outcome, rises, must_agree)
+    return Benchmark(task.name, task.headline, "predictions", rows, outcome, must_agree)
 
 
 def token_benchmark(source: ModelSource, texts: Sequence[str]) -> Benchmark:
@@ -262,7 +260,6 @@ def measure(benchmark: Benchmark, fp32_file: Path, int8_file: Path) -> Loss:
     fp32, int8 = (
         benchmark.outcome(predict(file, benchmark.rows)) for file in (fp32_file, int8_file)
     )
-    better, worse = (fp32, int8) if benchmark.higher_is_better else (int8, fp32)
     return Loss(
         benchmark.name,
         benchmark.metric,
@@ -270,7 +267,7 @@ def measure(benchmark: Benchmark, fp32_file: Path, int8_file: Path) -> Loss:
         len(fp32.predictions),
         fp32.score,
         int8.score,
-        difference({0: better.score}, better.draws, {0: worse.score}, worse.draws),
+        difference({0: fp32.score}, fp32.draws, {0: int8.score}, int8.draws),
         float(np.mean([a == b for a, b in zip(fp32.predictions, int8.predictions, strict=True)])),
         benchmark.must_agree,
         is_constant=len(set(fp32.predictions)) == 1,

@@ -41,7 +41,6 @@ class Result(BaseModel):
     seed: int
     metric: str  # the headline; `value` is its value
     value: Score
-    higher_is_better: bool
     metrics: dict[str, Score]
     split: str  # of the reported rows
     num_examples: int

@@ -48,7 +48,7 @@ SCORES = "scores.csv"  # beside the results
 _SCORE = ("task", "metric", "encoder", "score ± sd", "95 % interval", "seeds")
 _PAGE = (*_SCORE, "split", "rows scored", "learnt from", "cut")
 _TERMINAL = ("task", "metric", "encoder", "score ± sd", "seeds", "remarks")
-_CARD = ("task", "split", "metric", "score ± sd", "95 % interval", "seeds")
+_CARD = (*_SCORE, "split")
 
 
 # One row a task and encoder.
@@ -129,7 +129,7 @@ def _is_weak(score: TaskScore) -> bool:
     if not own.values or score.first.search:
         return False
     gain = own.mean - baseline.mean if baseline.values else 0.0
-    return own.num_degenerate > 0 or (gain if score.first.higher_is_better else -gain) < 0
+    return own.num_degenerate > 0 or gain < 0
 
 
 def write_scores(results: Sequence[Result], place: Path) -> None:
@@ -164,23 +164,16 @@ def score_records(scores: Sequence[TaskScore]) -> list[Record]:
 def card_lines(run: RunFolder, compared: Sequence[ComparedScore]) -> list[str]:
     """For a model card: the run's own encoder with its baselines and the differences to them."""
     scores = [score for score in scores_of(run) if score.pretrained.values and not score.encoder]
-    against = {(a.score.label, a.baseline): a.comparison for a in compared}
-    records = []
-    for score in scores:
-        record = dict(_records([score], _CARD)[0])
-        for role, name in BASELINES.items():
-            comparison = against.get((score.label, name))
-            gain = comparison.difference if comparison else None
-            record[name] = score.by_role[role].text()
-            record[f"difference to {name}, 95 %"] = gain.text() if gain else None
-            record[f"than {name}"] = comparison.outcome if comparison else None
-        records.append(record)
+    if not scores:
+        return []
+    own = [a for a in compared if any(a.score is score for score in scores)]
     about = (
         "Scores: mean ± sd over seeds; intervals over examples and seeds. The interval of a "
         "difference is not corrected for several differences; the outcome is (Holm). Random "
         "initialisation: the same network without pretraining. TF-IDF: with logistic regression."
     )
-    return [*Table.of(records).markdown(), "", about] if records else []
+    tables = Table.of(_records(scores, _CARD)), difference_table(own)
+    return [*(line for table in tables for line in (*table.markdown(), "")), about]
 
 
 # Differences.
@@ -375,21 +368,14 @@ def add_scores(page: Page, run: RunFolder, compared: Sequence[ComparedScore]) ->
     page.paragraph(about)
     page.records(_records(scores, _PAGE))
     difference_table(compared).add_to(page)
-    results = [result for score in scores for result in score.results]
-    is_last = {result.selection for result in results} == {"last"}
-    has_search = any(result.search for result in results)
+    has_search = any(result.search for score in scores for result in score.results)
     how = "with the best options of its own among the same trials" if has_search else "alike"
-    selection = (
-        "the last step of every seed is scored"
-        if is_last
-        else "each record names the step that is scored, the last or the best on held-out training "
-        "examples"
-    )
     page.paragraph(
         "Random initialisation: the same network without pretraining, fine-tuned "
         f"{how}. TF-IDF: logistic regression on n-grams of words or characters, of the same rows; "
-        f"the headline metric on held-out training rows chose its settings. {METHOD} Selection: "
-        f"{selection}; no checkpoint was chosen on the reported examples."
+        f"the headline metric on held-out training rows chose its settings. {METHOD} Settings say "
+        "whether the last step or the best on held-out training rows is scored; no checkpoint was "
+        "chosen on the reported examples."
     )
     for score in scores:
         for text in _cautions(score):
@@ -416,10 +402,6 @@ def notes(score: TaskScore) -> list[str]:
 
 def _cautions(score: TaskScore) -> Iterator[str]:
     """What keeps a score from being worth what it seems."""
-    if text := degenerate_text(score):
-        yield f"Degenerate: {score.label}, {text}; what each did stands below."
-    for note in notes(score):
-        yield f"{score.label}: {note}."
     if score.note:
         yield f"{score.label}: intervals over seeds alone, {score.note}."
     for name, sample in score.samples.items():
@@ -457,6 +439,7 @@ def _add_settings(page: Page, scores: Sequence[TaskScore]) -> None:
     for score in scores:
         digests = {f"rows of {n}": digest[:12] for n, digest in score.first.data_sha256.items()}
         settings[score.label] |= {"version of the task": score.first.task_version, **digests}
+        settings[score.label]["step that is scored"] = score.first.selection
     names = dict.fromkeys(
         n for x in settings.values() for n, value in x.items() if value is not None
     )

@@ -52,16 +52,13 @@ class Comparison:
         return f"{self.outcome}: {self.why}" if self.why else self.outcome
 
 
-def compare(
-    sample: Sample, other: Sample, higher_is_better: bool, shares_seeds: bool = False
-) -> Comparison:
+def compare(sample: Sample, other: Sample, shares_seeds: bool = False) -> Comparison:
     """Two encoders on the same examples; a family of one. `shares_seeds` as `difference`."""
     if not sample.values or not other.values:
         return Comparison("nothing to compare with" if sample.values else "not scored")
     if sample.draws and other.draws and sample.draws.ids != other.draws.ids:
         return Comparison("not comparable", "ids of the examples differ")
-    first, second = (sample, other) if higher_is_better else (other, sample)
-    gain = difference(first.values, first.draws, second.values, second.draws, shares_seeds)
+    gain = difference(sample.values, sample.draws, other.values, other.draws, shares_seeds)
     why = ""
     if not all(map(math.isfinite, [*sample.values.values(), *other.values.values()])):
         why = "undefined scores"
@@ -169,7 +166,7 @@ def against_baselines(
     """Every encoder against both of its baselines, or against that of the role `one`, one family;
     nothing where those are not scored."""
     return _corrected(
-        ComparedScore(s, "", name, compare(s.pretrained, other, s.first.higher_is_better, True))
+        ComparedScore(s, "", name, compare(s.pretrained, other, shares_seeds=True))
         for role, name in BASELINES.items()
         if role == one or one not in BASELINES
         for s in scores
@@ -200,7 +197,7 @@ def compare_runs(runs: Sequence[RunFolder], baseline: Baseline) -> tuple[Compare
 def _comparison(score: TaskScore, base: TaskScore) -> Comparison:
     if other := differing(score.first, base.first):
         return Comparison("not comparable", f"{other} differs")
-    return compare(score.pretrained, base.pretrained, base.first.higher_is_better)
+    return compare(score.pretrained, base.pretrained)
 
 
 def _corrected(against: Iterable[ComparedScore]) -> tuple[ComparedScore, ...]:

@@ -29,7 +29,7 @@ def encode_texts(
     if with_spans:
         require_offsets(tokenizer)
     if not texts:
-        return Features.from_rows([], details={"spans": []})
+        return Features.from_rows([], details={"spans": []} if with_spans else {})
     separator = f" {tokenizer.sep_token or tokenizer.eos_token or ''} "
     pairs = [(row[0], separator.join(row[1:])) if len(row) > 2 else row for row in texts]
     columns = [list(column) for column in zip(*pairs, strict=True)]
@@ -42,15 +42,16 @@ def encode_texts(
         return_offsets_mapping=with_spans,
     )
     ids = encoded["input_ids"]
-    spans = [
-        behind_blanks(text, whole_characters(text, np.array(row, dtype=np.int64).reshape(-1, 2)))
-        for text, row in zip(columns[0], encoded.get("offset_mapping", []), strict=with_spans)
-    ]
+    details = {}
+    if with_spans:
+        offsets = [np.array(row, np.int64).reshape(-1, 2) for row in encoded["offset_mapping"]]
+        rows = zip(columns[0], offsets, strict=True)
+        details["spans"] = [behind_blanks(t, whole_characters(t, row)) for t, row in rows]
     num_cut = num_truncated(columns, ids, tokenizer, max_length)
     types = encoded["token_type_ids"]
     if len(columns) == 2 and tokenizer.is_fast and not any(map(any, types)):  # as of RoBERTa
         types = [_sides(encoded.sequence_ids(row)) for row in range(len(ids))]
-    return Features.from_rows(ids, types, num_truncated=num_cut, details={"spans": spans})
+    return Features.from_rows(ids, types, num_truncated=num_cut, details=details)
 
 
 def require_offsets(tokenizer: Any) -> None:
@@ -105,6 +106,23 @@ def behind_blanks(text: str, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
 def _continues(character: str) -> bool:
     is_jamo = "\u1160" <= character <= "\u11ff" or "\ud7b0" <= character <= "\ud7fb"
     return is_jamo or unicodedata.category(character).startswith("M")
+
+
+def word_positions(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """First and last piece of every word, from the characters of the pieces of the sentence.
+
+    The sentence is the words with one blank between. A piece is of the word its last character
+    is of (byte-level pieces begin with the blank before a word). A word of which the tokenizer
+    leaves nothing stands at (0, 0), where the root is read.
+    """
+    ends = np.cumsum([len(word) + 1 for word in words]) - 1  # behind the last character of each
+    positions = [(0, 0)] * len(words)
+    for piece, (first, last) in enumerate(spans):
+        if last > first:  # not of [CLS] and [SEP]
+            word = int(np.searchsorted(ends, last, side="left"))
+            start, _ = positions[word]
+            positions[word] = (start or piece, piece)
+    return positions
 
 
 def padded(

@@ -14,12 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.metrics.labels import (
-    auprc,
-    auprc_absent_as_half,
-    auprc_without_no_relation,
-    micro_f1,
-)
 from benchmarks.tasks.features import (
     IGNORED_LABEL,
     continuation_prefix,
@@ -38,7 +32,6 @@ from benchmarks.tasks.task import (
     Positions,
     Prediction,
     Predictions,
-    Sampler,
     Task,
 )
 from electrify.system.outcome import UserError
@@ -64,7 +57,6 @@ class TextTask(Task):
             example_of=np.tile(np.arange(len(texts)), num_orders),
             labels={"labels": gold * num_orders},
             num_truncated=encoded.num_truncated // num_orders,
-            details={},
         )
 
 
@@ -98,7 +90,7 @@ class SingleLabel(TextTask):
     def rounded(self, probability: float) -> float:
         return round(probability, 6)
 
-    def sides(self, predictions: Predictions) -> tuple[Positions, Positions]:
+    def sides(self, predictions: Predictions) -> tuple[Positions, NDArray[Any]]:
         gold, predicted = super().sides(predictions)
         return self.ids_of(gold), self.ids_of(predicted)
 
@@ -381,9 +373,6 @@ def entity_inputs(texts: Sequence[str], tokenizer: Any, max_length: int) -> list
     return rows
 
 
-NO_RELATION = "no_relation"
-
-
 @dataclass(frozen=True)
 class RelationExample(GoldExample):
     """A sentence, the label of its relation, and the sentence with its entities marked."""
@@ -400,7 +389,6 @@ class RelationExtraction(Classification):
 
     added_tokens = MARKERS
     has_auto_head = False
-    headline = "micro_f1"
 
     @property
     def has_parts(self) -> bool:
@@ -444,22 +432,8 @@ class RelationExtraction(Classification):
         """To significant digits, not decimals: the curves ask for the order of small ones too."""
         return float(f"{probability:.8g}")
 
-    def score(self, predictions: Predictions) -> dict[str, float]:
-        """Micro F1 without `no_relation` and the areas under the precision-recall curves."""
-        no_relation = self.labels.index(NO_RELATION)
-        gold, predicted = self.sides(predictions)
-        size = (len(predictions), len(self.labels))
-        probabilities = np.reshape([p["probabilities"] for p in predictions], size)
-        scores = {
-            "micro_f1": micro_f1(gold, predicted, no_relation),
-            "auprc": auprc(gold, probabilities),
-            "auprc_absent_as_half": auprc_absent_as_half(gold, probabilities),
-            "auprc_without_no_relation": auprc_without_no_relation(
-                gold, probabilities, no_relation
-            ),
-        }
-        return scores if predictions else dict.fromkeys(scores, float("nan"))
-
-    def headline_sampler(self, predictions: Predictions) -> Sampler:
-        (gold, predicted), no_relation = self.sides(predictions), self.labels.index(NO_RELATION)
-        return lambda positions: micro_f1(gold[positions], predicted[positions], no_relation)
+    def sides(self, predictions: Predictions) -> tuple[Positions, NDArray[np.float64]]:
+        """Gold label ids (n,) and the probabilities of all labels, (n, labels)."""
+        shape = len(predictions), len(self.labels)
+        probabilities = np.reshape([p["probabilities"] for p in predictions], shape)
+        return self.ids_of(p["gold"] for p in predictions), probabilities

@@ -34,7 +34,7 @@ from benchmarks.tasks.features import (
     continuation_prefix,
     encode_texts,
     padded,
-    require_offsets,
+    word_positions,
 )
 from benchmarks.tasks.files import TAGS, TOKENS, read_text, sentence_blocks
 from benchmarks.tasks.rows import Row, class_name, entity_spans, iob2, label_ids, list_field, nested
@@ -130,28 +130,16 @@ class WordTagging(Tagging):
         self, examples: Sequence[WordsExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
         """One row a sentence; pieces that are not the first of a word have no label."""
-        require_offsets(tokenizer)
-        encoded = tokenizer(
-            _as_in_text([example.words for example in examples], tokenizer),
-            is_split_into_words=True,
-            truncation=True,
-            max_length=max_length,
-            return_token_type_ids=True,
-        )
-        firsts = [_first_pieces(encoded.word_ids(row)) for row in range(len(examples))]
-        labels, num_cut = [], 0
-        for example, first, ids in zip(examples, firsts, encoded["input_ids"], strict=True):
-            row = np.full(len(ids), IGNORED_LABEL, dtype=np.int64)
-            row[list(first.values())] = [example.tags[word] for word in first]
+        texts = [(" ".join(example.words),) for example in examples]
+        encoded = encode_texts(texts, tokenizer, max_length, with_spans=True)
+        firsts, labels = [], []
+        for example, spans in zip(examples, encoded.details["spans"], strict=True):
+            pieces = [first for first, _ in word_positions(example.words, spans.tolist())]
+            firsts.append({word: piece for word, piece in enumerate(pieces) if piece})
+            row = np.full(len(spans), IGNORED_LABEL, dtype=np.int64)
+            row[list(firsts[-1].values())] = [example.tags[word] for word in firsts[-1]]
             labels.append(row)
-            num_cut += len(ids) == max_length and len(example.words) - 1 not in first
-        return Features.from_rows(
-            encoded["input_ids"],
-            encoded["token_type_ids"],
-            labels={"labels": labels},
-            num_truncated=num_cut,
-            details={"firsts": firsts},
-        )
+        return replace(encoded, labels={"labels": labels}, details={"firsts": firsts})
 
     def prediction(self, example: WordsExample, output: Outputs, details: Details) -> Prediction:
         predicted = [self.unseen] * len(example.words)
@@ -170,23 +158,6 @@ class WordTagging(Tagging):
             for side in ("gold", "prediction")
         )
         return gold, predicted, self.tag_names
-
-
-def _as_in_text(sentences: Sequence[Sequence[str]], tokenizer: Any) -> list[list[str]]:
-    """Words by sentence, with the blank before each but the first where its pieces mark it: given
-    words, byte-level tokenizers drop it."""
-    as_words = tokenizer([["a", "a"]], is_split_into_words=True)["input_ids"]
-    if as_words == tokenizer(["a a"])["input_ids"]:
-        return [list(words) for words in sentences]
-    return [[*words[:1], *(f" {word}" for word in words[1:])] for words in sentences]
-
-
-def _first_pieces(word_ids: Sequence[int | None]) -> dict[int, int]:
-    first: dict[int, int] = {}
-    for position, word in enumerate(word_ids):
-        if word is not None:
-            first.setdefault(word, position)
-    return first
 
 
 def prefixed(label: str) -> str:

@@ -131,7 +131,6 @@ class Task(ABC):
     homepage: str = ""  # where the files are to be had
     language: str = ""  # of the texts, ISO 639; empty where it is not one, or not known
     hub: HubSource | None = None
-    higher_is_better: bool = True  # of the headline
     labels: tuple[str, ...] = ()
     metrics: tuple[MetricFunction, ...] = ()  # a metric's name is the function's; headline first
     # every column of tables without a header (unlabelled splits always have one)

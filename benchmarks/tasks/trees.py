@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.metrics.labels import macro_f1
 from benchmarks.metrics.structured import Arcs, las_classes
-from benchmarks.tasks.features import padded, require_offsets
+from benchmarks.tasks.features import padded, require_offsets, word_positions
 from benchmarks.tasks.files import sentence_blocks
 from benchmarks.tasks.rows import Row, label_ids, list_field
 from benchmarks.tasks.task import (
@@ -223,20 +223,3 @@ def _head_number(head: Any, num_words: int, location: str) -> int:
 
 def _cut(values: Sequence[int], max_length: int) -> Sequence[int]:
     return values if len(values) <= max_length else [*values[: max_length - 1], values[-1]]
-
-
-def word_positions(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """First and last piece of every word, from the characters of the pieces of the sentence.
-
-    The sentence is the words with one blank between. A piece is of the word its last character
-    is of (byte-level pieces begin with the blank before a word). A word of which the tokenizer
-    leaves nothing stands at (0, 0), where the root is read.
-    """
-    ends = np.cumsum([len(word) + 1 for word in words]) - 1  # behind the last character of each
-    positions = [(0, 0)] * len(words)
-    for piece, (first, last) in enumerate(spans):
-        if last > first:  # not of [CLS] and [SEP]
-            word = int(np.searchsorted(ends, last, side="left"))
-            start, _ = positions[word]
-            positions[word] = (start or piece, piece)
-    return positions

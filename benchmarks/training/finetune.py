@@ -210,8 +210,7 @@ def fit_bag_of_words(
     def score(positions: NDArray[np.int64], probabilities: NDArray[np.float64]) -> float:
         examples = [learnt[i] for i in positions.tolist()]
         predictions = task.predictions(examples, features.train.features, logits(probabilities))
-        value = score_predictions(task, predictions)[task.headline]
-        return value if task.higher_is_better else -value
+        return score_predictions(task, predictions)[task.headline]
 
     probabilities, choice = bag_of_words(
         [task.plain_texts(example) for example in learnt],
@@ -242,7 +241,7 @@ def _selection(
         return score_predictions(task, predictions)[task.headline]
 
     every = max(1, int(steps_per_epoch / settings.evaluations_per_epoch))
-    return Selection(score, every, settings.patience, task.higher_is_better)
+    return Selection(score, every, settings.patience)
 
 
 def _predict(

@@ -202,12 +202,12 @@ def held_out_data(task: Task, data: TaskData, rows: Sequence[int], fraction: flo
     )
 
 
-def best_of(trials: Sequence[Mapping[str, Any]], higher_is_better: bool) -> int:
+def best_of(trials: Sequence[Mapping[str, Any]]) -> int:
     """The position of the best trial by its `value`; the first of equals. A failed training (its
     `degenerate` says why) and an undefined value (nan) come last."""
 
     def worth(trial: Mapping[str, Any]) -> tuple[bool, float]:
-        value = trial["value"] if higher_is_better else -trial["value"]
+        value = trial["value"]
         return (False, -math.inf) if math.isnan(value) else (trial["degenerate"] is None, value)
 
     return max(range(len(trials)), key=lambda number: worth(trials[number]))

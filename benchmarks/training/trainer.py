@@ -267,7 +267,6 @@ class Selection:
     score: Callable[[Trainer], float]
     every_steps: int
     patience: int | None
-    higher_is_better: bool
     best_step: int = 0
     best_value: float = math.nan
     num_evaluations: int = 0
@@ -305,9 +304,8 @@ class Selection:
     def _evaluate(self, trainer: Trainer) -> None:
         value, best = self.score(trainer), self.best_value
         self.num_evaluations += 1
-        is_better = value > best if self.higher_is_better else value < best
         # nan is worse than any number
-        if not self.weights or is_better or (math.isnan(best) and not math.isnan(value)):
+        if not self.weights or value > best or (math.isnan(best) and not math.isnan(value)):
             self.best_step, self.best_value, self.num_worse = self.last_step, value, 0
             state = trainer.network.state_dict()
             self.weights = {name: tensor.to("cpu", copy=True) for name, tensor in state.items()}

@@ -66,7 +66,6 @@ def make_result(**changes: Any) -> Result:
         "seed": 0,
         "metric": "macro_f1",
         "value": value,
-        "higher_is_better": True,
         "metrics": {changes.get("metric", "macro_f1"): value},
         "split": "dev",
         "num_examples": 140,

@@ -124,7 +124,7 @@ def _relations(area: Callable[[Any, Any], float]) -> Compute:
         probabilities = np.array(golden["predictions"][case]["probs"])
         no_relation = golden["label_list"].index("no_relation")
         return {
-            "micro_f1": 100 * labels.micro_f1(gold, probabilities.argmax(axis=1), no_relation),
+            "micro_f1": 100 * labels.micro_f1(gold, probabilities, no_relation),
             "auprc": 100 * area(gold, probabilities),
         }
 

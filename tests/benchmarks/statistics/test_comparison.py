@@ -82,25 +82,24 @@ def test_holm_is_the_closed_test_of_bonferroni():
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "higher", "gain", "verdict"),
+    ("a", "b", "gain", "verdict"),
     [
-        ((0.80, 0.81, 0.82), (0.51, 0.50, 0.52), True, 0.3, "better"),
-        ((0.80, 0.81, 0.82), (0.51, 0.50, 0.52), False, -0.3, "worse"),
-        ((0.51, 0.50, 0.52), (0.80, 0.81, 0.82), False, 0.3, "better"),
-        ((0.5, 0.7, 0.6), (0.6, 0.8, 0.5), True, -1 / 30, "cannot tell apart"),
+        ((0.80, 0.81, 0.82), (0.51, 0.50, 0.52), 0.3, "better"),
+        ((0.51, 0.50, 0.52), (0.80, 0.81, 0.82), -0.3, "worse"),
+        ((0.5, 0.7, 0.6), (0.6, 0.8, 0.5), -1 / 30, "cannot tell apart"),
         # ranges apart, yet two seeds each: one degree of freedom
-        ((0.80, 0.90), (0.60, 0.50), True, 0.3, "cannot tell apart"),
-        ((0.9,), (0.1,), True, 0.8, "cannot tell apart: fewer than two seeds"),
-        ((0.9, 0.8), (0.1,), True, 0.75, "cannot tell apart: fewer than two seeds"),
-        ((0.9, math.nan), (0.1, 0.2), True, math.nan, "cannot tell apart: undefined scores"),
-        ((0.9, 0.8), (), True, None, "nothing to compare with"),
-        ((), (0.9, 0.8), True, None, "not scored"),
-        ((0.5, 0.5), (0.5, 0.5), True, 0.0, "cannot tell apart"),
-        ((0.7, 0.7), (0.5, 0.5), True, 0.2, "better"),
+        ((0.80, 0.90), (0.60, 0.50), 0.3, "cannot tell apart"),
+        ((0.9,), (0.1,), 0.8, "cannot tell apart: fewer than two seeds"),
+        ((0.9, 0.8), (0.1,), 0.75, "cannot tell apart: fewer than two seeds"),
+        ((0.9, math.nan), (0.1, 0.2), math.nan, "cannot tell apart: undefined scores"),
+        ((0.9, 0.8), (), None, "nothing to compare with"),
+        ((), (0.9, 0.8), None, "not scored"),
+        ((0.5, 0.5), (0.5, 0.5), 0.0, "cannot tell apart"),
+        ((0.7, 0.7), (0.5, 0.5), 0.2, "better"),
     ],
 )
-def test_outcomes_of_seeds_alone(a, b, higher, gain, verdict):
-    found = compare(sample(*a), sample(*b), higher)
+def test_outcomes_of_seeds_alone(a, b, gain, verdict):
+    found = compare(sample(*a), sample(*b))
     assert found.gain == (gain if gain is None else pytest.approx(gain, abs=1e-9, nan_ok=True))
     assert found.verdict == verdict
 

@@ -7,11 +7,12 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks.tasks.features import word_positions
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads import klue as parsing_head
 from benchmarks.tasks.heads.klue import Biaffine, Parser
 from benchmarks.tasks.task import Features
-from benchmarks.tasks.trees import NO_WORD, word_positions
+from benchmarks.tasks.trees import NO_WORD
 from tests.benchmarks.conftest import build_tokenizer
 from tests.benchmarks.records import DP, DP_WITHOUT_POS, TREES, encoder_of_width, write
 

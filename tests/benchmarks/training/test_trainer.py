@@ -122,9 +122,9 @@ class Counting:
         return self.network.weight.item()
 
 
-def run(values, patience=None, higher=True, num_steps=10, every=2):
+def run(values, patience=None, num_steps=10, every=2):
     trainer = Counting()
-    selection = Selection(lambda t: values[int(t.step)], every, patience, higher)
+    selection = Selection(lambda t: values[int(t.step)], every, patience)
     for step in range(1, num_steps + 1):
         trainer.to(step)
         selection.look(step, trainer)
@@ -138,7 +138,6 @@ def test_the_best_evaluated_weights_come_back():
     found, selection = run({2: 0.3, 4: 0.7, 6: 0.7, 8: 0.1, 10: 0.2})
     assert found == 4  # the first of equals
     assert selection.described() == {"step": 4, "value": 0.7, "num_evaluations": 5, "last_step": 10}
-    assert run({2: 0.3, 4: 0.7, 6: 0.6, 8: 0.1, 10: 0.2}, higher=False)[0] == 8
     assert run({2: 0.3, 4: 0.7, 6: 0.6, 7: 0.9}, num_steps=7)[0] == 7  # the last step counts
     # nan never wins over a number
     assert run({2: math.nan, 4: 0.1, 6: math.nan, 8: 0.0, 10: math.nan})[0] == 4
