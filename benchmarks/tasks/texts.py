@@ -8,6 +8,7 @@ of a table, a line, a list of words, or a column of words with their tags (CoNLL
 import json
 import re
 from collections.abc import Iterator, Sequence
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -95,15 +96,25 @@ def _read_texts(name: str, data_dirs: Sequence[Path]) -> dict[str, list[SplitTex
     """(split, text) pairs by task of a suite or task, or by the name of a file."""
     if tasks := _find_tasks(name, data_dirs):
         return {task: list(_task_texts(TASKS[task], folder)) for task, folder in tasks.items()}
-    path = Path(name).expanduser()
-    return {path.name: [("file", text.strip()) for text in file_texts(path) if text.strip()]}
+    paths = _files(name)
+    return {
+        path.name if len(paths) == 1 else "-".join(path.parts[-3:]): [
+            ("file", text.strip()) for text in file_texts(path) if text.strip()
+        ]
+        for path in paths
+    }
+
+
+def _files(name: str) -> list[Path]:
+    """The files that a path or a glob names."""
+    return [*map(Path, sorted(glob(str(Path(name).expanduser()))))]
 
 
 def _find_tasks(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
     """The tasks of a suite, or one, with the data folder that has each; none of a file. What the
     hub does not have is left out with a warning. Raises `ValueError` as `dump_texts`."""
     if name not in TEXT_NAMES:
-        if not Path(name).expanduser().is_file():
+        if not any(path.is_file() for path in _files(name)):
             raise UserError(f"{_OPTION}: {unknown_texts(name)}")
         return {}
     if not data_dirs:

@@ -217,7 +217,7 @@ class CleanConfig(CleanRules):
     near_dedup: NearDedupConfig = NearDedupConfig()
     decontaminate_against: tuple[Annotated[str, AfterValidator(check_texts)], ...] = ()
     """Suites, tasks or files whose dev and test texts are removed, such as `["klue",
-    "data/mine.jsonl"]`."""
+    "data/mine.jsonl", "tasks/*/test.csv"]`."""
     decontaminate_data_dir: str | None = None
     """Folder of these tasks, or `hub`. Left out: `evaluate.data_dir`."""
     max_line_bytes: Count = 20_000_000
