@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from glob import glob
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from electrify.config.fields import TEXT_NAMES, unknown_texts
 from electrify.config.run import RunConfig
 from electrify.stage.folder import write_text
 from electrify.storage.encodings import decode_file
-from electrify.storage.tables import read_table
+from electrify.storage.tables import has_header, read_table
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 
@@ -202,14 +203,31 @@ def file_texts(path: Path) -> Iterator[str]:
         for sentence in tagged.sentences:
             yield from _joined([cells[tagged.word] for _, cells in sentence])
     elif ending in (".csv", ".tsv"):
-        for cells in read_table(path):
-            yield from cells
+        rows = read_table(path)
+        for column in zip_longest(*rows[1 if rows and has_header(rows) else 0 :], fillvalue=""):
+            if not _are_labels(column):
+                yield from column
     else:
         yield from re.split("[\n\t]", text)
 
 
+_MANY_ROWS, _ROWS_A_LABEL, _LABEL_CHARACTERS = 20, 10, 40
+
+
+def _are_labels(values: Sequence[Any]) -> bool:
+    """Whether a column says the same few short things of many rows: it names classes, no text."""
+    if len(values) < _MANY_ROWS or not all(isinstance(value, str) for value in values):
+        return False
+    few = len({*values}) * _ROWS_A_LABEL <= len(values)
+    return few and max(map(len, values)) <= _LABEL_CHARACTERS
+
+
 def _values(value: Any) -> Iterator[str]:
-    """Texts at any depth, keys left out; words of one list together, and nothing of tags."""
+    """Texts at any depth, keys and labels left out; words of one list together, and nothing of
+    tags."""
+    if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+        labels = {key for key in value[0] if _are_labels([row.get(key) for row in value])}
+        value = [{key: row[key] for key in row if key not in labels} for row in value]
     if isinstance(value, str):
         yield value
     elif isinstance(value, list) and value and all(map(_is_word, value)):

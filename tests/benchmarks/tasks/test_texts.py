@@ -140,6 +140,17 @@ def test_every_sentence_of_a_file_is_found(tmp_path, name, encoding):
     assert _letters(SENTENCES) <= _letters(file_texts(tmp_path / name))
 
 
+def test_names_of_columns_and_of_classes_are_no_texts(tmp_path):
+    rows = [
+        (f"{SENTENCES[0]} {n}", ("아주 긍정적인 글", "아주 부정적인 글")[n % 2]) for n in range(40)
+    ]
+    table = "본문의 내용,분류의 이름\n" + "".join(f"{text},{label}\n" for text, label in rows)
+    lines = "\n".join(json.dumps({"text": text, "label": label}) for text, label in rows)
+    for name, written in {"a.csv": table, "a.jsonl": lines}.items():
+        (tmp_path / name).write_text(written)
+        assert [*file_texts(tmp_path / name)] == [text for text, _ in rows]
+
+
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     path = tmp_path / "a.json"
     for data in (b'{"text": "a', b'{"a": 1}\n{"b": \n'):
