@@ -31,6 +31,7 @@ from pipeline.rules.language import (
 from pipeline.rules.normalize import (
     MAX_ROUNDS,
     Changes,
+    changed_part,
     clean_text,
     remove_lost_characters,
     text_rules_for,
@@ -51,6 +52,7 @@ from pipeline.sources.input_file import Fault, InputFile, Raw, place_of
 from pipeline.sources.readers import read_file
 
 _MUCH_LEFT = 0.8  # of a text: what was cut is no reason to ask for its language again
+_CONTAMINATION = "contamination_removed"  # lines of a document that stays
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +82,14 @@ class DocumentRules:
         self._extra_rules = made_rules(config.extra_rules, tuple(config.extra_code.items()))
         self._bounds = bounds_of(limits_for(source.language, source.profile, rules.quality))
 
-    def clean(self, text: str) -> Outcome:
+    def clean(self, text: str, shows: bool = False) -> Outcome:
         """To a fixed point: a line that goes may leave blanks, or bring digits together.
 
         Ends as each round but the first follows one that masked digits or removed a line.
         """
         if lost := undecodable(text):
-            return Outcome(text, lost, {})
-        changes: Changes = {}
+            return Outcome(text, lost, Changes())
+        changes = Changes(shows)
         raw, again, num_rounds = text, True, 0
         while again:
             num_rounds += 1
@@ -101,20 +103,22 @@ class DocumentRules:
             before = clean_text(text, self._text_rules, changes)
             if before is None:
                 detail = f"markup within markup, more than {MAX_ROUNDS} layers"
-                return Outcome(raw, Drop("nested_markup", detail), {})
+                return Outcome(raw, Drop("nested_markup", detail), Changes())
             text = before
             if self._rules.mask_pii:
                 text, kinds = mask_pii(before, self.language)
                 for kind, num in kinds.items():
-                    _add(changes, f"{kind}_masked", num)
+                    changes.note(f"{kind}_masked", "", "", num)
             for name, remove in self._line_rules:
-                text, num_lines = remove(text, self.language)
-                _add(changes, name, num_lines)
+                shorter, num_lines = remove(text, self.language)
+                if num_lines:
+                    changes.note(name, text, shorter, num_lines)
+                text = shorter
             for extra in self._extra_rules:
                 if (kept := extra.apply(text, self.language)) is None:
                     return Outcome(text, Drop(extra.name, "clean.extra_rules"), changes)
                 if kept != text:
-                    changes.setdefault(extra.name, 1)
+                    changes.note(extra.name, text, kept)
                 text = kept
             again = text != before
         return Outcome(text, None, changes)
@@ -160,11 +164,6 @@ class DocumentRules:
     def masked(self, text: str) -> str:
         """A cleaned text without personal data."""
         return text if self._rules.mask_pii else mask_pii(text, self.language)[0]
-
-
-def _add(changes: Changes, name: str, num: int) -> None:
-    if num:
-        changes[name] = changes.get(name, 0) + num
 
 
 class DocumentCleaner:
@@ -220,14 +219,25 @@ class DocumentCleaner:
             drop = rules.broken_limit(text)
         row["url"] = _storable(raw.url)
         row["licence"] = _storable(raw.licence or source.licence)
-        row["altered"] = " ".join(f"{rule}={num}" for rule, num in outcome.changes.items()) or None
+        for rule, num in outcome.changes.items():
+            note_change(row, rule, num, outcome.changes.lost[rule])
         self._tally.count_document("in", len(raw.text), language, row["source"])
         if drop is None:
+            self._show_changes(row, raw.text, rules, outcome.changes)
             return row | {"text": outcome.text}
         shown = _storable(rules.shown(raw.text, outcome)) or ""
         row |= {"text": shown, "reason": drop.reason, "detail": drop.detail}
         self._count_removed(row, len(raw.text))
         return row
+
+    def _show_changes(self, row: Row, text: str, rules: DocumentRules, changes: Changes) -> None:
+        """Let the report show what rules changed, of few documents: they are cleaned once more."""
+        label = shown_rank(row["rank"], self._config.dedup_against)
+        wanted = [rule for rule in changes if self._tally.wants(rule, label)]
+        shown = (wanted and rules.clean(text, shows=True).changes.shown) or {}
+        for rule in wanted:
+            if changed := _storable(shown.get(rule, "").strip()):
+                self._tally.add_sample(rule, label, changed, row["language"], row["source"])
 
     def _outcome(self, file: InputFile, raw: Raw) -> tuple[str, Outcome]:
         """The language of a document, and its text by the rules of that language.
@@ -300,7 +310,11 @@ class DocumentCleaner:
             rules = self.rules_of(place_of(row["rank"])[0], row["language"])
             drop = result.drop
             if drop is None:
-                note_change(row, "contamination_removed", result.num_lines_removed)
+                lost = len(row["text"]) - len(result.text)
+                note_change(row, _CONTAMINATION, result.num_lines_removed, lost)
+                label = shown_rank(row["rank"], self._config.dedup_against)
+                shown = changed_part(row["text"], result.text)
+                self._tally.add_sample(_CONTAMINATION, label, shown, row["language"], row["source"])
                 drop = rules.too_short(result.text)
             else:
                 drop = replace(drop, detail=mask_pii(drop.detail, row["language"])[0])

@@ -45,9 +45,10 @@ ROW_SCHEMA = pa.schema(
 )
 
 
-def note_change(row: Row, rule: str, num: int) -> None:
-    """Note what changed a row; it is counted when the row is kept."""
-    row["altered"] = " ".join(filter(None, (row["altered"], f"{rule}={num}")))
+def note_change(row: Row, rule: str, num: int, num_lost: int) -> None:
+    """Note what changed a row, how often, and the characters that it took; it is counted when the
+    row is kept."""
+    row["altered"] = " ".join(filter(None, (row["altered"], f"{rule}={num}:{num_lost}")))
 
 
 ROW_GROUP_BYTES = 16_000_000  # of text; bounds what writer and reader hold

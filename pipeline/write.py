@@ -118,8 +118,8 @@ def _remove_lines(row: Row, quotas: dict[int, int], config: CleanConfig) -> Drop
     if not text:
         return Drop("repeated_lines", f"{count} lines, each in many documents")
     if count:
+        note_change(row, "repeated_lines_removed", count, len(row["text"]) - len(text))
         row["text"] = text
-        note_change(row, "repeated_lines_removed", count)
     return None
 
 
@@ -136,6 +136,8 @@ def _count_kept(kept: pa.RecordBatch, tally: Tally) -> None:
         tally.count("licences", licence=value["values"] or "", documents=value["counts"])
     notes = zip(kept.column("altered").to_pylist(), *columns[1:], strict=True)
     for (altered, language, source), documents in Counter(notes).items():
-        for rule, _, count in (of.partition("=") for of in (altered or "").split()):
-            sums = {"documents": documents, "pieces": documents * int(count)}
+        for rule, _, counts in (of.partition("=") for of in (altered or "").split()):
+            count, lost = map(int, counts.split(":"))
+            sums = {"documents": documents, "pieces": documents * count}
+            sums["characters"] = documents * lost
             tally.count("altered_by_source", rule=rule, language=language, source=source, **sums)

@@ -32,7 +32,7 @@ TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "removed": (("reason", "language", "source"), ("documents", "characters")),
     "malformed": (("reason", "language", "source"), ("documents",)),
     "licences": (("licence",), ("documents",)),  # of those kept; "" where none is named
-    "altered_by_source": (("rule", "language", "source"), ("documents", "pieces")),
+    "altered_by_source": (("rule", "language", "source"), ("documents", "pieces", "characters")),
     "benchmarks": (("task",), ("texts", "too_short")),
     "contamination": (("task", "kind", "language"), ("count",)),
 }
@@ -271,7 +271,7 @@ class Tally:
     def add_sample(self, name: str, label: str, text: str, language: str, source: str) -> None:
         """Show this text, masked and cut short, if it is among those chosen.
 
-        `name` is a reason or "kept".
+        `name` is a reason, a rule or "kept".
         """
         if self.wants(name, label):
             text = mask_pii(text, language)[0]

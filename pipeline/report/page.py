@@ -1,7 +1,7 @@
 """`report.json` and `report.html` of the corpus stage: what came in, what went, and why."""
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ from electrify.page.page import Page
 from electrify.stage.folder import write_json
 from pipeline.report.counts import Rows, Tally, group_by, report_json, sum_by
 
+_EXAMPLE = 60  # characters of one
 _MAX_ROWS = 200  # of a table; report.json has them all
 Report = Mapping[str, Any]  # as `report_json` makes it
 
@@ -51,25 +52,36 @@ def _result(page: Page, report: Report) -> None:
     figures = {"documents": kept, "characters": characters, "languages": num_languages}
     page.key_figures([(f"{number:,}", name) for name, number in figures.items()])
     page.table(
-        ("what went", "rows", "of all rows", "characters", "of all characters"),
+        ("what went", "rows", "of all rows", "characters", "of all characters", "for example"),
         [
-            (name, rows, _percent(rows, num_rows), lost, _percent(lost, totals["characters_in"]))
-            for name, rows, lost in losses(report)
+            (
+                name,
+                rows,
+                _percent(rows, num_rows),
+                lost,
+                _percent(lost, totals["characters_in"]),
+                next((text[:_EXAMPLE] for *_, text in report["samples"].get(key, [])), ""),
+            )
+            for name, key, rows, lost in losses(report)
         ],
     )
 
 
-def losses(report: Report) -> list[tuple[str, int | None, int]]:
-    """(reason, rows, characters) of what went, most characters first; at last what rules took from
-    documents that stayed, less what they added (a mask may be longer than what it hides)."""
+def losses(report: Report) -> list[tuple[str, str, int | None, int]]:
+    """(name, reason or rule, rows, characters) of what went, most characters first: documents by
+    reason, then what rules took from documents that stay, less what they added (a mask may be
+    longer than what it hides)."""
     totals, removed = report["totals"], report["removed"]
     rows, characters = (sum_by(removed, "reason", name) for name in ("documents", "characters"))
-    lost: list[tuple[str, int | None, int]] = [(n, rows[n], characters[n]) for n in rows]
-    lost.sort(key=lambda loss: -loss[2])
+    lost: list[tuple[str, str, int | None, int]] = [(n, n, rows[n], characters[n]) for n in rows]
     faults = sum_by(report["malformed"], "reason", "documents")
-    lost += [(f"not read: {reason}", n, 0) for reason, n in faults.items()]
+    lost += [(f"not read: {reason}", reason, n, 0) for reason, n in faults.items()]
+    altered = group_by(report["altered_by_source"], ["rule"], ["documents", "characters"])
+    changes = [(f"{r['rule']}, of documents that stay", *r.values()) for r in altered]
     rest = totals["characters_in"] - totals["characters_kept"] - sum(characters.values())
-    return [*lost, ("changes to documents that stay, removed less added", None, rest)]
+    rest -= sum(row["characters"] for row in altered)
+    by_characters = [sorted(of, key=lambda loss: -loss[3]) for of in (lost, changes)]
+    return [*chain(*by_characters), ("masks and white space, removed less added", "", None, rest)]
 
 
 def _percent(part: int | None, whole: int) -> str | None:
@@ -128,11 +140,13 @@ def _removed(page: Page, report: Report) -> None:
 
 def _altered(page: Page, report: Report) -> None:
     rows = report["altered_by_source"]
-    sums = group_by(rows, ["rule"], ["documents", "pieces"])
-    page.table(("rule", "documents", "changes"), [tuple(row.values()) for row in sums])
+    sums = group_by(rows, ["rule"], ["documents", "pieces", "characters"])
+    headers = ("rule", "documents", "changes", "characters removed")
+    page.table(headers, [tuple(row.values()) for row in sums])
     if rows:
         page.heading("By source", level=3)
-        _table(page, ("rule", "language", "source", "documents", "changes"), rows, "documents")
+        headers = ("rule", "language", "source", *headers[1:])
+        _table(page, headers, rows, "documents")
 
 
 def _contamination(page: Page, report: Report) -> None:

@@ -7,6 +7,7 @@ the tests hold: clean_text(clean_text(x)) == clean_text(x).
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache, partial
 
@@ -38,7 +39,36 @@ from pipeline.rules.markup.wiki import remove_namuwiki, remove_wikitext
 from pipeline.rules.mojibake import repair_mojibake
 
 Rule = tuple[str, Callable[[str], str]]
-Changes = dict[str, int]  # by rule: how often it changed a text
+
+
+class Changes(dict[str, int]):
+    """By rule, how often it changed a text; in `lost` the characters that it took, less those that
+    it added, and in `shown`, if that is asked for, what it changed first."""
+
+    def __init__(self, shows: bool = False) -> None:
+        self.lost: Counter[str] = Counter()
+        self.shown: dict[str, str] | None = {} if shows else None
+
+    def note(self, rule: str, before: str, after: str, num: int | None = None) -> None:
+        """Of a rule that counts what it changes `num`; another one counts once."""
+        self[rule] = self.get(rule, 0) + num if num else 1
+        self.lost[rule] += len(before) - len(after)
+        if self.shown is not None and rule not in self.shown:
+            self.shown[rule] = changed_part(before, after)
+
+
+def changed_part(before: str, after: str) -> str:
+    """Of a text, what is not the same at both ends of another one."""
+    first = _num_equal(before, after)
+    end = _num_equal(before[first:][::-1], after[first:][::-1])
+    return before[first : len(before) - end]
+
+
+def _num_equal(one: str, other: str) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
 _TABLE = read_table("normalize")
 # syllables without a final consonant
 _OPEN_SYLLABLES = "".join(map(chr, range(0xAC00, 0xD7A4, 28)))
@@ -94,7 +124,7 @@ def clean_text(text: str, chosen: tuple[Rule, ...], changes: Changes) -> str | N
         before = text
         for name, rule in _rules_for_plain(chosen):
             if (changed := rule(text)) != text:
-                changes.setdefault(name, 1)
+                changes.note(name, text, changed)
                 text = changed
     if text == before:
         return text
@@ -107,7 +137,7 @@ def clean_text(text: str, chosen: tuple[Rule, ...], changes: Changes) -> str | N
             changed = rule(text)
             unchanged += 1
             if changed != text:
-                changes.setdefault(name, 1)
+                changes.note(name, text, changed)
                 text, unchanged = changed, 0
             elif unchanged == len(chosen):
                 break

@@ -19,6 +19,7 @@ from pipeline.rules.characters import (
     VARIANT,
 )
 from pipeline.rules.normalize import (
+    Changes,
     clean_text,
     compose,
     normalise_hangul,
@@ -100,7 +101,7 @@ def test_it_is_berts_cleaning_then_the_forms_of_cleaning(text, lowercase):
 @given(TEXTS | st.text(ANY, max_size=20))
 def test_cleaned_text_has_the_words_that_bert_and_nfc_give_it(text):
     """So ids of a corpus, and weights trained on it, do not depend on the forms."""
-    clean = clean_text(text, STEPS, {})
+    clean = clean_text(text, STEPS, Changes())
     bert = normalizers.BertNormalizer(True, True, False, False)
     bare = normalizers.Sequence([bert, normalizers.NFC()])
     assert normalised(clean).split() == bare.normalize_str(clean).split()
@@ -113,7 +114,7 @@ def test_every_code_point_reads_the_same_raw_and_cleaned():
     for character in map(chr, points[(points < 0xD800) | (points > 0xDFFF)]):
         for before, after in ("가나", "ㅋ1", "a("):
             raw = before + character + after
-            clean = clean_text(raw, STEPS, {})
+            clean = clean_text(raw, STEPS, Changes())
             changed += clean != raw
             if clean != raw and normalised(raw).split() != normalised(clean).split():
                 differing.append(character)

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from electrify.config.clean import CleanRules, Source
 from pipeline.rules.normalize import (
     MAX_MARKS,
+    Changes,
+    changed_part,
     clean_comment,
     clean_text,
     compose,
@@ -37,10 +39,10 @@ ALL_RULES = text_rules_for(CleanRules(), Source(kind="jsonl", language="ko", pat
 
 
 def test_names_of_the_rules_that_changed_a_text():
-    changes = {}
+    changes = Changes()
     assert clean_text("<i>가\u200b</i>  \u1112\u1161\u11ab\ufffd", ALL_RULES, changes) == "가 한"
     # an entity may hide a tag
-    assert clean_text("&amp;lt;b&amp;gt;굵게&amp;lt;/b&amp;gt;", ALL_RULES, {}) == "굵게"
+    assert clean_text("&amp;lt;b&amp;gt;굵게&amp;lt;/b&amp;gt;", ALL_RULES, Changes()) == "굵게"
     assert (*changes,) == (
         "lost_characters_removed",
         "control_characters_removed",
@@ -62,7 +64,7 @@ def test_marks_over_one_letter_are_limited():
     marks = "\u0301\u0316" * 15
     assert compose("ga" + marks) == unicodedata.normalize("NFC", "ga" + marks)
     assert compose("ga" + marks * 9 + "b") == compose("ga" + marks + "b")
-    held = clean_text("각" + "\u0344" * 5000, ALL_RULES, {})  # NFC makes two of each
+    held = clean_text("각" + "\u0344" * 5000, ALL_RULES, Changes())  # NFC makes two of each
     assert len(held) <= 1 + MAX_MARKS
     assert compose(held) == held
 
@@ -116,3 +118,12 @@ def test_a_text_with_more_than_one_lost_character_of_a_hundred_is_undecodable():
     assert undecodable("") is None
     assert undecodable("가" * 199 + "\ufffd") is None
     assert undecodable("가" * 9 + "\ud83d").reason == "undecodable"
+
+
+@given(st.text(), st.text(), st.text(), st.text())
+def test_what_is_shown_of_a_change_is_all_that_is_not_there_afterwards(start, one, other, end):
+    before, after = start + one + end, start + other + end
+    part = changed_part(before, after)
+    assert len(part) <= len(one)
+    first = next((n for n in range(len(before)) if before[:n] != after[:n]), len(before) + 1) - 1
+    assert before[first:].startswith(part) or not part
