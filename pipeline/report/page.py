@@ -145,8 +145,7 @@ def _altered(page: Page, report: Report) -> None:
     page.table(headers, [tuple(row.values()) for row in sums])
     if rows:
         page.heading("By source", level=3)
-        headers = ("rule", "language", "source", *headers[1:])
-        _table(page, headers, rows, "documents")
+        _table(page, ("rule", "language", "source", *headers[1:]), rows, "documents")
 
 
 def _contamination(page: Page, report: Report) -> None:
