@@ -126,7 +126,6 @@ def replaced_logits(logits: Tensor) -> Tensor:
 
 
 def is_language_model(source: ModelSource) -> bool:
-    """Whether it has a head for masked tokens."""
     return any(name.endswith("ForMaskedLM") for name in source.config.architectures or ())
 
 

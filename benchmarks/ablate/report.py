@@ -23,8 +23,6 @@ _VALID: Mapping[str, str] = _TEXTS["valid"]
 
 @dataclass(frozen=True)
 class RunFigures:
-    """One finished run."""
-
     variant: str
     seed: int
     summary: Json  # of pretraining
@@ -80,8 +78,6 @@ def _difference(fit: Fit, variant: str, other: str) -> Interval | None:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim beside the scores."""
-
     claim: Claim
     difference: Interval | None  # of the first to the second; None: not both are there
     p_corrected: float = math.nan  # over all claims (Holm)
@@ -169,7 +165,6 @@ def _summary(verdicts: Sequence[Verdict]) -> str:
 
 
 def _claim_row(verdict: Verdict, fits: Mapping[str, Fit]) -> Record:
-    """The claim with its difference by all columns; the first one judges it."""
     claim = verdict.claim
     differences = {c: _difference(fit, claim.better, claim.worse) for c, fit in fits.items()}
     return {

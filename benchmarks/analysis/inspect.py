@@ -58,8 +58,6 @@ class FlaggableWord:
 
 @dataclass(frozen=True)
 class ScoredText:
-    """A text with its pieces, each with P(replaced), and its words."""
-
     text: TokenizedText
     pieces: Sequence[tuple[str, float]]
     words: Sequence[FlaggableWord]
@@ -137,7 +135,6 @@ def replaced_probabilities(reader: Reader, text: str) -> list[float]:
 
 
 def bundled_sentences() -> dict[str, list[str]]:
-    """Plain sentences by the script that they are written in."""
     return SENTENCES["sentences"]
 
 
@@ -385,7 +382,6 @@ def as_record(finding: Finding) -> dict[str, object]:
 
 
 def _reasons(finding: Finding, number: int) -> Iterator[str]:
-    """Why a word is marked."""
     if proposals := finding.proposals.get(number):
         proposed = ", ".join(f"{word} {chance:.2f}" for _, word, chance in proposals.others)
         own = f"as it stands {proposals.own_probability:.2g}"

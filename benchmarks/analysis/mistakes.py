@@ -76,7 +76,6 @@ def words_by_form(sentences: Sequence[KoreanSentence]) -> Words:
 
 
 def edits(kind: str, sentence: KoreanSentence, words: Words, draw: random.Random) -> Iterator[Edit]:
-    """Every mistake of the kind that the sentence has room for."""
     return _exchanges(sentence, words, draw) if kind == "exchanged-word" else _particles(sentence)
 
 

@@ -58,7 +58,6 @@ class RunFolder:
         return self.folder / (f"{stage}.partial" if stage in self.unfinished else stage)
 
     def config(self, stage: str) -> Json:
-        """The options that made a stage, empty if it is not there."""
         config: Json = self.manifests.get(stage, {}).get("config", {})
         return config
 

@@ -34,12 +34,10 @@ class Table:
         )
 
     def add_to(self, page: Page) -> None:
-        """Append it to a page; nothing of no rows."""
         if self.rows:
             page.table(self.headers, self.rows, self.caption)
 
     def markdown(self) -> list[str]:
-        """Line by line; nothing of no rows."""
         return markdown_table(self.headers, self.rows)
 
     def csv(self) -> str:

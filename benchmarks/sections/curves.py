@@ -77,7 +77,6 @@ def _until(run: RunFolder, figure: str, step: int) -> float:
 
 
 def add_curves(page: Page, run: RunFolder) -> None:
-    """Scores over pretraining, then over the size of the training split."""
     curves, left_out = curves_of(run)
     page.paragraph(
         "Every checkpoint is fine-tuned on the same rows with the same settings; step 0 is random "
@@ -112,7 +111,6 @@ def _plot_means(
     over: str,
     log_x: bool = False,
 ) -> None:
-    """Means over seeds as lines, the lowest and the highest seed as bands."""
     metric = next(sample.metric for points in curves.values() for _, sample in points)
     means = {name: [(x, 100 * s.mean) for x, s in of] for name, of in curves.items()}
     bands = {
@@ -131,7 +129,6 @@ def _seeds(sample: Sample) -> dict[str, object]:
 
 
 def low_shot_lines(run: RunFolder) -> list[str]:
-    """Lines of a Markdown table for the model card, of the run's own export."""
     return _low_shot_table(run.low_shot.get("evaluate", ())).markdown()
 
 
@@ -183,7 +180,6 @@ def _parts(results: Sequence[Result]) -> list[list[Result]]:
 
 
 def add_score_cost(page: Page, run: RunFolder) -> None:
-    """FLOPs, time and memory of each fine-tuning, with the scores."""
     scores = scores_of(run)
     if not scores:
         page.paragraph("Nothing is scored yet, so that no score has a cost.")

@@ -140,7 +140,6 @@ def add_errors(
 
 
 def _add_confusions(page: Page, errors: TaskErrors) -> None:
-    """A matrix of few labels with their recall, else the most frequent confusions."""
     counts, names = errors.confusions(), errors.task.label_names
     order = {label: number for number, label in enumerate(errors.task.labels)}
     labels = sorted({x for pair in counts for x in pair}, key=lambda x: (order.get(x, 999), x))

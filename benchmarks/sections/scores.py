@@ -55,7 +55,6 @@ _CARD = (*_SCORE, "split")
 
 
 def _records(scores: Sequence[TaskScore], columns: Sequence[str]) -> list[Record]:
-    """Each encoder's row, then those of its baselines, task by task."""
     records: list[Record] = []
     for score in scores:
         first = score.first
@@ -396,12 +395,10 @@ def degenerate_text(score: TaskScore) -> str:
 
 
 def notes(score: TaskScore) -> list[str]:
-    """What looks wrong although nothing failed, each once."""
     return list(dict.fromkeys(note for result in score.results for note in result.notes))
 
 
 def _cautions(score: TaskScore) -> Iterator[str]:
-    """What keeps a score from being worth what it seems."""
     if score.note:
         yield f"{score.label}: intervals over seeds alone, {score.note}."
     for name, sample in score.samples.items():
@@ -434,7 +431,6 @@ def _seed_rows(score: TaskScore) -> list[Record]:
 
 
 def _add_settings(page: Page, scores: Sequence[TaskScore]) -> None:
-    """Every setting by task, the rows by their digests, and what a search chose."""
     settings = {score.label: dict(score.first.hyper_parameters) for score in scores}
     for score in scores:
         digests = {f"rows of {n}": digest[:12] for n, digest in score.first.data_sha256.items()}

@@ -103,7 +103,6 @@ def final_valid(run: RunFolder) -> Json:
 
 
 def add_pretraining(page: Page, run: RunFolder) -> None:
-    """Final figures and curves, for any objective."""
     if missing(page, run, "pretrain", "Pretraining"):
         return
     if not run.metrics:
@@ -133,7 +132,6 @@ def _add_final(page: Page, valid: Json) -> None:
 
 
 def _add_languages(page: Page, run: RunFolder) -> None:
-    """Held-out figures of each language, where there are several."""
     valid = final_valid(run)
     if final := valid.get("languages", {}):
         names = ["tokens", *dict.fromkeys(n for own in final.values() for n in _distinct(own))]
@@ -176,7 +174,6 @@ def _add_plot(page: Page, title: str, curves: Mapping[str, Points], plot: Json) 
 
 
 def add_side_by_side(page: Page, runs: Sequence[RunFolder]) -> None:
-    """Pretraining figures and loss curves of several runs."""
     figures = []
     for run in runs:
         own = {**final_valid(run), **run.summary}
@@ -202,7 +199,6 @@ def add_side_by_side(page: Page, runs: Sequence[RunFolder]) -> None:
 
 
 def add_corpus(page: Page, run: RunFolder) -> None:
-    """Documents in and kept, and pieces of words, by language."""
     missing(page, run, "clean", "The corpus")
     missing(page, run, "vocab", "The vocabulary")
     rows: dict[str, Counter[str]] = {}

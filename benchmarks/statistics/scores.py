@@ -97,7 +97,6 @@ class TaskScore:
 
     @property
     def label(self) -> str:
-        """The task, with the encoder where it is not the run's own export."""
         title = self.first.title
         return f"{title} ({self.encoder})" if self.encoder else title
 
@@ -108,7 +107,6 @@ def encoder_name(stage: str) -> str:
 
 
 def sample_of(results: Sequence[Result], draws: Draws | None = None) -> Sample:
-    """The seeds of one task and one encoder; of no results, an empty sample."""
     values = {result.seed: result.value for result in results}
     num_degenerate = sum(result.degenerate is not None for result in results)
     return Sample(values, draws, results[0].metric if results else "", num_degenerate)
@@ -172,7 +170,6 @@ def _task_score(stage: str, results: Sequence[Result], place: Path | None) -> Ta
 def predictions_by_result(
     results: Sequence[Result], place: Path | None
 ) -> tuple[dict[tuple[str, int], Predictions], str]:
-    """The predictions of every role and seed, or none and the reason."""
     if place is None:
         return {}, "without predictions"
     if task_of(results[0]) is None:

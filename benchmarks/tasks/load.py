@@ -317,7 +317,6 @@ def _read(
 
 
 def official_names(task: Task, split: str) -> tuple[str, ...]:
-    """Every name that a file of a split may have."""
     return (*task.files.get(split, ()), *task.parts.get(split, ()))
 
 

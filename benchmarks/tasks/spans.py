@@ -54,15 +54,12 @@ class SpanTable(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A text that may be the answer."""
-
     text: str
     start_score: float
     end_score: float
 
     @property
     def score(self) -> float:
-        """What candidates are ranked by."""
         return self.start_score + self.end_score
 
 
@@ -80,7 +77,6 @@ class Best:
 
     @property
     def probabilities(self) -> list[float]:
-        """Softmax over the scores of the candidates."""
         scores = [candidate.score for candidate in self.candidates]
         weights = [math.exp(score - max(scores)) for score in scores]
         return [weight / sum(weights) for weight in weights]
@@ -249,7 +245,6 @@ class Spans(Task):
         return self.scorer in ("squad-2.0", "klue-mrc")
 
     def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
-        """Questions of SQuAD's JSON, in which KorQuAD, XQuAD and KLUE-MRC come too."""
         yield from questions_of(read_json(path), path)
 
     def examples(

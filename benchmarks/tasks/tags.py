@@ -55,8 +55,6 @@ from electrify.system.outcome import UserError
 
 
 class Tagging(Task):
-    """One label a word or a character."""
-
     has_auto_head = True
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
@@ -85,7 +83,6 @@ class Tagging(Task):
         return labels.pop() if len(labels) == 1 else None
 
     def gold_names(self, row: Row, location: str) -> Sequence[Any]:
-        """The label of each word or character."""
         return list_field(row, TAGS, location)
 
     def _tags(self, row: Row, num_tokens: int, location: str) -> tuple[int, ...]:
@@ -229,7 +226,6 @@ class CharacterTagging(Tagging):
     def featurize(
         self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
-        """One row a text; a piece learns the label of its first character."""
         texts = [example.texts for example in examples]
         encoded = encode_texts(texts, tokenizer, max_length, with_spans=True)
         labels = [
@@ -243,7 +239,6 @@ class CharacterTagging(Tagging):
         return self._tagged(example, output["logits"][: len(spans)].argmax(axis=-1), spans)
 
     def _tagged(self, example: GoldExample, pieces: Positions, spans: Positions) -> Prediction:
-        """The prediction of a text from the labels of its pieces and their characters."""
         inside = inside_labels(self.labels)
         tags = character_tags(pieces.tolist(), spans.tolist(), len(example.gold), inside)
         return {
@@ -291,7 +286,6 @@ class FramedTagging(CharacterTagging):
     row_name = "line"
 
     def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
-        """Sentences of lines of a character, a tab and a label."""
         for start, identity, block in sentence_blocks(path):
             cells = [line.partition("\t") for _, line in block]
             for (number, line), (character, tab, _) in zip(block, cells, strict=True):

@@ -80,7 +80,6 @@ class Features:
 
     @property
     def lengths(self) -> Positions:
-        """Pieces of each row."""
         return np.array([len(ids) for ids in self.input_ids], dtype=np.int64)
 
 
@@ -155,17 +154,14 @@ class Task(ABC):
 
     @property
     def title(self) -> str:
-        """The name as it stands beside scores."""
         return titled(self.name, self.note)
 
     @property
     def headline(self) -> str:
-        """Name of the first metric, whose value is the task's score."""
         return self.metrics[0].__name__
 
     @property
     def original(self) -> str:
-        """Name of the task that this is a variant of, else its own."""
         return self.variant_of or self.name
 
     @property
@@ -185,7 +181,6 @@ class Task(ABC):
 
     @property
     def reported_splits(self) -> tuple[str, ...]:
-        """Every split that is scored, the headline's first."""
         return (self.reported, *self.also_reported)
 
     @property
@@ -219,7 +214,6 @@ class Task(ABC):
         yield GoldExample(identity, texts, self.gold(row, texts, location) if is_labelled else None)
 
     def gold(self, row: Row, texts: tuple[str, ...], location: str) -> Any:
-        """The gold value of a row's one example."""
         raise NotImplementedError
 
     def gold_names(self, row: Row, location: str) -> Sequence[Any]:

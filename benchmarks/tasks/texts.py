@@ -94,7 +94,6 @@ def dump_texts(names: Sequence[str], data_dirs: Sequence[Path], folder: Path) ->
 
 
 def _read_texts(name: str, data_dirs: Sequence[Path]) -> dict[str, list[SplitText]]:
-    """(split, text) pairs by task of a suite or task, or by the name of a file."""
     if tasks := _find_tasks(name, data_dirs):
         return {task: list(_task_texts(TASKS[task], folder)) for task, folder in tasks.items()}
     paths = _files(name)
@@ -160,7 +159,6 @@ def _has_texts(task: Task, data_dir: Path) -> bool:
 
 
 def _evaluation_files(task: Task, data_dir: Path) -> list[tuple[str, Path]]:
-    """(split, path) of every file of evaluation rows."""
     files = files_below(data_dir)
     return [
         (split, path)
@@ -172,7 +170,6 @@ def _evaluation_files(task: Task, data_dir: Path) -> list[tuple[str, Path]]:
 
 
 def _task_texts(task: Task, data_dir: Path) -> Iterator[SplitText]:
-    """By `datasets` where the task is there, else of all its files."""
     if is_read_by_datasets(task, data_dir):
         splits = [split for split in task.all_splits if split != "train"]
         sources = [(split, *rows) for split, rows in hub_rows(task, data_dir, splits)[0].items()]
