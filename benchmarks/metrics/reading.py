@@ -119,16 +119,14 @@ def _overlap_or_both_empty(prediction: str, answer: str) -> float:
     return _bag_f1(predicted.split(), gold.split())
 
 
-def rouge_w(
-    prediction: str, answer: str, normalize: Normalize = normalize_klue, autojunk: bool = True
-) -> float:
+def rouge_w(prediction: str, answer: str, autojunk: bool = True) -> float:
     """F1 of the longest common substring of characters, which KLUE calls ROUGE-W.
 
     Found by `difflib` with its rule for junk: of a gold answer of 200 characters or more, those
     that make up over 1 % of it are not looked for, so that the longest substring may be missed.
     Beside an empty gold answer only an empty prediction is right.
     """
-    prediction, answer = normalize(prediction), normalize(answer)
+    prediction, answer = normalize_klue(prediction), normalize_klue(answer)
     if not prediction or not answer:
         return float(prediction == answer)
     matcher = SequenceMatcher(None, prediction, answer, autojunk=autojunk)
@@ -170,13 +168,9 @@ def _exact_and_f1(f1: Callable[..., float], normalize: Normalize) -> dict[str, S
 
 
 def squad_v1(gold: Answers, predictions: Predictions) -> dict[str, float]:
-    """`exact_match` and `f1` of SQuAD 1.1.
-
-    Two answers of which nothing is left when normalised match exactly but have F1 0;
-    `f1_empty_as_match`, not of the official script, counts them 1.
-    """
-    scores = _exact_and_f1(overlap_f1, normalize_answer)
-    return _mean_scores(gold, predictions, {**scores, "f1_empty_as_match": _overlap_or_both_empty})
+    """`exact_match` and `f1` of SQuAD 1.1. Two answers of which nothing is left when normalised
+    match exactly but have F1 0."""
+    return _mean_scores(gold, predictions, _exact_and_f1(overlap_f1, normalize_answer))
 
 
 def mlqa(gold: Answers, predictions: Predictions, language: str) -> dict[str, float]:
@@ -196,19 +190,14 @@ _OFFICIAL: dict[str, Score] = {
     "rouge_w": rouge_w,
     "exact_match": partial(exact_match, normalize=normalize_klue),
 }
-_CORRECTED: dict[str, Score] = {
-    # the longest common substring that there is, however long the answer
-    "rouge_w_without_autojunk": partial(rouge_w, autojunk=False),
-    "rouge_w_without_brackets": partial(rouge_w, normalize=normalize_korquad, autojunk=False),
-    # brackets and quotes as blanks: KLUE's pattern is KorQuAD's, and was meant for that
-    "exact_match_without_brackets": partial(exact_match, normalize=normalize_korquad),
-}
+# the longest common substring that there is, however long the answer
+_CORRECTED: dict[str, Score] = {"rouge_w_without_autojunk": partial(rouge_w, autojunk=False)}
 
 
 def klue_mrc(
     gold: Answers, predictions: Predictions, question_types: Mapping[str, int] | None = None
 ) -> dict[str, float]:
-    """`rouge_w`, `exact_match`, both by question type, and the corrected ones.
+    """`rouge_w`, `exact_match`, both by question type, and the corrected one.
 
     With `question_types`, by question id, there are `rouge_w_type1` and so on, nan for a type that
     no question has.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.metrics.labels import Labels, accuracy, checked, macro_f1, mean_f1
+from benchmarks.metrics.labels import Labels, accuracy, checked, macro_f1
 
 FIRST_MERGED_LABEL = 15  # VP_CMP, the first of the rare ones in `get_dep_labels`
 _MERGED, _WRONG_HEAD = -3, -2
@@ -61,17 +61,6 @@ def las(gold: Arcs, predicted: Arcs) -> float:
     return _share(gold.labels, _marked_wrong(gold, predicted, np.asarray(predicted.labels)))
 
 
-def las_macro_f1_without_wrong_head_class(gold: Arcs, predicted: Arcs) -> float:
-    """`las_macro_f1` over the real classes alone; a word with a wrong head is a miss of its own."""
-    return _macro_f1_without_wrong(*las_classes(gold, predicted))
-
-
-def las_macro_f1_unmerged(gold: Arcs, predicted: Arcs) -> float:
-    """Macro F1 of all labels apart, without the class of wrong heads."""
-    labels = np.asarray(predicted.labels)
-    return _macro_f1_without_wrong(np.asarray(gold.labels), _marked_wrong(gold, predicted, labels))
-
-
 def _merged(labels: Labels) -> Classes:
     ids = np.asarray(labels, dtype=np.int64)
     return np.where(ids >= FIRST_MERGED_LABEL, _MERGED, ids)
@@ -87,11 +76,6 @@ def _marked_wrong(gold: Arcs, predicted: Arcs, labels: NDArray[np.integer[Any]])
 def _share(gold: Labels, predicted: Labels) -> float:
     gold, predicted = checked(gold, predicted)
     return accuracy(gold, predicted) if len(gold) else 0.0
-
-
-def _macro_f1_without_wrong(gold: Classes, predicted: Classes) -> float:
-    """Mean over the classes of gold and predictions but that of wrong heads; nan over no words."""
-    return mean_f1(gold, predicted, np.setdiff1d(np.union1d(gold, predicted), [_WRONG_HEAD]))
 
 
 State = Sequence[str]  # "domain-slot-value", a list a user turn
