@@ -154,12 +154,12 @@ def _check_pretraining(config: RunConfig) -> None:
 def _check_evaluation(config: RunConfig) -> None:
     if not config.evaluate.has_tasks:
         return
-    from benchmarks.tasks.load import check_data, hub_paths
+    from benchmarks.tasks.load import HUB, check_data
 
     require_trackers(config.evaluate, "evaluate")
-    check_data(config.evaluate)
-    for task, path in hub_paths(config.evaluate).items():
-        _check_hub("dataset", path, f"evaluate: {task}")
+    for task, folder in check_data(config.evaluate):
+        if task.hub and str(folder) == HUB:
+            _check_hub("dataset", task.hub.path, f"evaluate: {task.name}")
 
 
 def _check_hub(kind: str, name: str, key: str) -> None:
@@ -321,7 +321,7 @@ def evaluation_cost(config: RunConfig) -> list[str]:
     data = load_tasks(own)[1] if options.own_tasks else {}
     num_encoders = 1 + options.random_init_control
     num_jobs, flops = 0, 0.0
-    for task in check_data(options):
+    for task, _ in check_data(options):
         settings = hyper_parameters(task, options, config.pretrain.hidden_size)
         count = len(set(options.train_fractions)) * len(seeds_for(task, options))
         count = num_encoders * (count + len(grid(options.search, task)))

@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.tasks.files import named_value
 from benchmarks.tasks.own import describe, files_of
-from benchmarks.tasks.registry import SUITES, TASKS, official_tasks, tasks_of
+from benchmarks.tasks.registry import SUITES, official_tasks, tasks_of
 from benchmarks.tasks.rows import Row, nested
 from benchmarks.tasks.task import OWN, Example, HubSource, Task
 from electrify.config.evaluate import EvaluateConfig
@@ -87,9 +87,9 @@ def dir_of(task: Task, data_dirs: Sequence[Path]) -> Path:
     return next((folder for folder in data_dirs[:-1] if has_data(task, folder)), data_dirs[-1])
 
 
-def check_data(options: EvaluateConfig) -> list[Task]:
-    """The tasks of the config that have data. Of a suite, others are left out with a warning.
-    `ValueError` names all that the config names and all of a suite that has none with data."""
+def check_data(options: EvaluateConfig) -> list[tuple[Task, Path]]:
+    """The tasks of the config that have data, with its folder. Of a suite others are left out, with
+    a warning. `ValueError` names all that the config names, and all of a suite without any data."""
     official = official_tasks(options)
     dirs = data_dirs(options, official)
     lacking = [task for task in official if not has_data(task, dir_of(task, dirs))]
@@ -118,45 +118,32 @@ def check_data(options: EvaluateConfig) -> list[Task]:
     if lacking:
         lacks = "; ".join(map(_whence, lacking))
         warn(f"evaluate.data_dir = {shown} has no data of {lacks}: left out of the suite")
-    return [task for task in tasks_of(options) if task not in lacking]
-
-
-def hub_paths(options: EvaluateConfig) -> dict[str, str]:
-    """The data set on the hub of each task that is read from there."""
-    official = official_tasks(options)
-    dirs = data_dirs(options, official)
-    return {
-        task.name: task.hub.path
-        for task in official
-        if task.hub is not None and str(dir_of(task, dirs)) == HUB
-    }
+    return [(task, dir_of(task, dirs)) for task in tasks_of(options) if task not in lacking]
 
 
 def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]]:
     """The tasks of the config, and the data of each; `ValueError` names all that is missing."""
-    tasks = check_data(options)
-    dirs = data_dirs(options, tasks)
-    folders = {task.name: dir_of(task, dirs) for task in tasks}
-    if on_hub := [n for n, folder in folders.items() if str(folder) == HUB and n in TASKS]:
+    found = check_data(options)
+    if on_hub := [task.name for task, folder in found if str(folder) == HUB and task.hub]:
         log(f"read from the hub: {', '.join(on_hub)}")
         try_hub()
-    tasks = [versioned(task, folders[task.name]) for task in tasks]
+    found = [(versioned(task, folder), folder) for task, folder in found]
     data: dict[str, TaskData] = {}
     problems = []
     unread = set[str]()  # data sets of the hub: one that fails is asked for once, which takes 26 s
-    for task in tasks:
-        path = task.hub.path if task.hub and str(folders[task.name]) == HUB else ""
+    for task, folder in found:
+        path = task.hub.path if task.hub and str(folder) == HUB else ""
         if path in unread:
             continue
         try:
-            data[task.name] = limited(task, load_data(task, folders[task.name]), options.limit)
+            data[task.name] = limited(task, load_data(task, folder), options.limit)
         except UserError as error:
             problems.append(str(error))
             if isinstance(error, _UnreadError) and path:
                 unread.add(path)
     if problems:
         raise UserError("\n".join(problems))
-    return tasks, data
+    return [task for task, _ in found], data
 
 
 def has_data(task: Task, data_dir: Path) -> bool:

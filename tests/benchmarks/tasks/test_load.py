@@ -165,7 +165,7 @@ def test_a_suite_leaves_out_what_its_place_does_not_have(tmp_path, caplog):
     """With a warning; a task that is named, and a suite of which nothing is there, are errors."""
 
     def checked(*places, **names):
-        return [task.name for task in check_data(EvaluateConfig(data_dir=places, **names))]
+        return [task.name for task, _ in check_data(EvaluateConfig(data_dir=places, **names))]
 
     korean = [name for name in SUITE_TASKS["korean"] if TASKS[name].hub]
     assert checked(HUB, suites=("korean",)) == korean
