@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.results.results import Result, percent
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Record, Table, short
-from benchmarks.sections.scores import protocol_differences
+from benchmarks.sections.scores import TEXTS, protocol_differences
 from benchmarks.statistics.scores import (
     Sample,
     TaskScore,
@@ -78,13 +78,7 @@ def _until(run: RunFolder, figure: str, step: int) -> float:
 
 def add_curves(page: Page, run: RunFolder) -> None:
     curves, left_out = curves_of(run)
-    page.paragraph(
-        "Every checkpoint is fine-tuned on the same rows with the same settings; step 0 is random "
-        "initialisation. Lines are means over seeds, bands the lowest and the highest seed."
-        if curves
-        else "No checkpoint of the pretraining is scored. Run: electrify evaluate CONFIG "
-        "--checkpoints all (pretrain.keep_every_steps keeps some of them)"
-    )
+    page.paragraph(TEXTS["curves" if curves else "no_curves"])
     rows = []
     for task, curve in curves.items():
         points = {"mean over seeds": [(float(p.step), p.sample) for p in curve]}
@@ -136,11 +130,7 @@ def _add_low_shot(page: Page, encoder: str, results: Sequence[Result]) -> None:
     of_encoder = f" of {encoder}" if encoder else ""
     title = f"Scores{of_encoder} with a part of the training split: mean ± sd over seeds"
     _low_shot_table(results, title).add_to(page)
-    page.paragraph(
-        "A part is sampled by the seed, class by class with at least one example of each; the "
-        "smaller is inside the larger. Epochs and rates are those of the whole split, so that a "
-        "small part has few steps, unless evaluate.min_steps asks for more."
-    )
+    page.paragraph(TEXTS["low_shot"])
     curves: dict[str, dict[str, list[tuple[float, Sample]]]] = {}  # by task and encoder
     for records in _parts(sorted(results, key=lambda result: result.train_fraction)):
         first = records[0]
@@ -185,11 +175,7 @@ def add_score_cost(page: Page, run: RunFolder) -> None:
         page.paragraph("Nothing is scored yet, so that no score has a cost.")
         return
     page.records(_cost_rows(scores), "Fine-tuning, the mean of a seed; FLOPs of matrix products")
-    page.paragraph(
-        "Fine-tuning FLOPs are those of forward and backward passes, padding included; FLOPs per "
-        "example those of one forward pass over it, without padding. Memory is that of the process "
-        "on a CPU, libraries included, and what was allocated on a GPU. A dash: not known."
-    )
+    page.paragraph(TEXTS["cost"])
 
 
 def cost_lines(run: RunFolder) -> list[str]:

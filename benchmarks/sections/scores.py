@@ -20,7 +20,7 @@ from benchmarks.results.results import (
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Part, Record, Table
 from benchmarks.statistics.comparison import (
-    METHOD,
+    ALPHA,
     ComparedScore,
     against_baselines,
     compare_in_run,
@@ -40,8 +40,10 @@ from electrify.config.evaluate import SearchOptions
 from electrify.page.page import Page
 from electrify.stage.folder import write_text
 from electrify.stage.plan import START
+from electrify.storage.files import read_toml
 from electrify.system.progress import duration
 
+TEXTS = read_toml(Path(__file__).with_name("texts.toml"))
 SCORES = "scores.csv"  # beside the results
 
 # columns of a table for readers
@@ -166,13 +168,8 @@ def card_lines(run: RunFolder, compared: Sequence[ComparedScore]) -> list[str]:
     if not scores:
         return []
     own = [a for a in compared if any(a.score is score for score in scores)]
-    about = (
-        "Scores: mean ± sd over seeds; intervals over examples and seeds. The interval of a "
-        "difference is not corrected for several differences; the outcome is (Holm). Random "
-        "initialisation: the same network without pretraining. TF-IDF: with logistic regression."
-    )
     tables = Table.of(_records(scores, _CARD)), difference_table(own)
-    return [*(line for table in tables for line in (*table.markdown(), "")), about]
+    return [*(line for table in tables for line in (*table.markdown(), "")), TEXTS["card"]]
 
 
 # Differences.
@@ -277,10 +274,7 @@ def encoder_table(encoders: Sequence[EncoderScores]) -> list[Part]:
         records.append(record)
     seeds = {s.num_seeds for samples in rows.values() for s in samples.values()}
     means = "one seed" if seeds == {1} else f"mean of {_range(seeds)} seeds ± standard deviation"
-    note = (
-        f"Percent, {means}. Random initialisation: the same network without pretraining. TF-IDF: "
-        "with logistic regression."
-    )
+    note = TEXTS["encoders"].format(means=means)
     differences = Table.of(protocol_rows(encoders), "Rows and recipes that differ")
     return [Table.of(records), note, differences]
 
@@ -359,23 +353,12 @@ def add_scores(page: Page, run: RunFolder, compared: Sequence[ComparedScore]) ->
     scores = scores_of(run)
     if not scores:
         return
-    about = (
-        "Scores in percent: mean ± standard deviation over seeds. A split that ends with -eval is "
-        "the part of the official rows that was not learnt from; cut: rows longer than the model "
-        "takes."
-    )
-    page.paragraph(about)
+    page.paragraph(TEXTS["scores"])
     page.records(_records(scores, _PAGE))
     difference_table(compared).add_to(page)
     has_search = any(result.search for score in scores for result in score.results)
     how = "with the best options of its own among the same trials" if has_search else "alike"
-    page.paragraph(
-        "Random initialisation: the same network without pretraining, fine-tuned "
-        f"{how}. TF-IDF: logistic regression on n-grams of words or characters, of the same rows; "
-        f"the headline metric on held-out training rows chose its settings. {METHOD} Settings say "
-        "whether the last step or the best on held-out training rows is scored; no checkpoint was "
-        "chosen on the reported examples."
-    )
+    page.paragraph(TEXTS["method"].format(how=how, alpha=ALPHA))
     for score in scores:
         for text in _cautions(score):
             page.paragraph(text)

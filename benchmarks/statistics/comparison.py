@@ -21,17 +21,6 @@ from electrify.system.outcome import UserError
 
 ALPHA = 0.05
 OWN = "export"  # names the run's own export among the encoders of a run
-METHOD = (
-    "Intervals are of 95 %, by Student's t. The standard error has two parts: other examples (the "
-    "variance over 200 resamples of the reported examples, the same for all encoders) and other "
-    "seeds (the variance of their mean). Scores without files of predictions have the second part "
-    "alone. A difference is paired by example, and by seed between an encoder and its baselines; "
-    "other encoders are compared by Welch's t. p is the probability of as large a "
-    "difference where there is none, corrected for all differences of its table (Holm); up to "
-    f"{ALPHA} the outcome is better or worse. An interval is of one difference alone: it can lie "
-    "on one side of 0 where the two cannot be told apart, which does not say that they are equal. "
-    "sd is the sample standard deviation over seeds."
-)
 
 
 @dataclass(frozen=True)
