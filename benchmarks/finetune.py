@@ -22,10 +22,9 @@ from benchmarks.tasks.labels import Regression, TextTask
 from benchmarks.tasks.load import SPLIT_EVAL, TaskData, load_tasks
 from benchmarks.tasks.spans import Spans
 from benchmarks.tasks.task import Predictions, Task
-from benchmarks.training.recipe import recommended_settings
 from electrify.config.evaluate import EvaluateConfig
 from electrify.stage.folder import write_text
-from electrify.stage.plan import is_hub_name
+from electrify.stage.plan import is_hub_name, recommended_settings
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, stop_on_signal, warn
 
@@ -64,7 +63,7 @@ def finetune(
     from benchmarks.training.finetune import tokenize
 
     source = open_model(model, commit=commit)
-    source = replace(source, recommended=recommended_settings(model, options, commit))
+    source = replace(source, recommended=recommended_settings(options, model, commit))
     settings = settings_for(task, options, source)
     output.parent.mkdir(parents=True, exist_ok=True)
     with (

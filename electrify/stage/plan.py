@@ -291,7 +291,7 @@ def onnx_stage(config: EvaluationRun, model: str | None) -> Stage:
 
 
 def recommended_settings(
-    config: EvaluationRun, model: str | None = None, commit: str | None = None
+    config: EvaluationRun | EvaluateConfig, model: str | None = None, commit: str | None = None
 ) -> dict[str, Any]:
     """The settings of fine-tuning that an encoder recommends, of those that `[evaluate]` leaves
     open; nothing where that names a recipe.
@@ -300,7 +300,8 @@ def recommended_settings(
     encoder (None) are those of `initial_model`, and of its size where it has none. Raises
     `UserError` for a file that holds anything but such settings.
     """
-    options, known = config.evaluate, dict[str, Any]()
+    options = config if isinstance(config, EvaluateConfig) else config.evaluate
+    known = dict[str, Any]()
     if "recipe" in options.model_fields_set:
         return {}
     if model is None and isinstance(config, RunConfig):
