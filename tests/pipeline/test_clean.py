@@ -164,23 +164,6 @@ def test_an_error_of_a_worker_is_the_same_error(tmp_path, capfd, num_workers):
     assert "Traceback" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("exact_dedup", [True, False])
-def test_equal_documents_count_each_for_their_lines_if_all_stay(tmp_path, exact_dedup):
-    text = f"{sentence(1)}\n{sentence(2)}"
-    settings = {"enabled": True, "min_characters": 10, "max_documents": 2}
-    config = config_of(
-        tmp_path,
-        [write_texts(tmp_path / "a.jsonl", [text] * 4)],
-        exact_dedup=exact_dedup,
-        line_dedup=settings,
-        near_dedup={"enabled": False},
-    )
-    folder = clean_afresh(config)
-    reasons = [row["reason"] for row in removed(folder)]
-    assert reasons == (["duplicate"] * 3 if exact_dedup else ["repeated_lines"] * 2)
-    assert [row["text"] for row in documents(folder)] == [text] * (4 - len(reasons))
-
-
 def long_text(number):
     """Twelve lines that no other number has."""
     return "\n".join(f"{sentence(12 * number + i)} {sentence(1100 - i)}" for i in range(12))
@@ -219,13 +202,13 @@ def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
     assert ([row["text"] for row in documents(folder)], removed(folder)) == (kept, gone)
 
 
-def _cleaned_apart(tmp_path, monkeypatch, files, benchmark_texts=None, **options):
+def _cleaned_apart(tmp_path, monkeypatch, files, **options):
     """The texts kept of files of which each is a batch."""
     for number, texts in enumerate(files):
         write_texts(tmp_path / "raw" / f"{number:02}.jsonl", texts)
     monkeypatch.setattr(sources, "FILE_BATCH_BYTES", 1)
     config = config_of(tmp_path, [tmp_path / "raw" / "*.jsonl"], **options)
-    clean(config, [], overwrite=False, benchmark_texts=benchmark_texts)
+    clean(config, [], overwrite=False)
     return [document["text"] for document in documents(tmp_path / "out" / "clean")]
 
 
@@ -243,21 +226,6 @@ def test_lines_of_removed_documents_use_up_no_quota(tmp_path, monkeypatch):
     files = [copies[:2], copies[2:]]
     texts = _cleaned_apart(tmp_path, monkeypatch, files, line_dedup={"max_documents": 1})
     assert texts == [copies[-1]]
-
-
-def test_a_document_stays_if_the_one_that_holds_it_goes(tmp_path, monkeypatch):
-    """As a near duplicate of another one, or for its benchmark texts."""
-    common, tail, rest, plain, benchmark = (_prose(seed, 90) for seed in range(5))
-    longest = "\n".join([*common, *rest[:18]])
-    held = "\n".join(tail[:12])
-    files = [
-        [held, "\n".join([*common, *tail[:12]])],
-        [longest],
-        ["\n".join(plain), "\n".join([*plain, *benchmark])],
-    ]
-    folder = write_texts(tmp_path / "texts" / "a.jsonl", benchmark, task="문답").parent
-    texts = _cleaned_apart(tmp_path, monkeypatch, files, folder, decontaminate_against=["klue"])
-    assert texts == [held, longest, "\n".join(plain)]
 
 
 def test_benchmark_texts_are_removed(tmp_path):

@@ -199,12 +199,6 @@ def test_an_object_of_documents_by_id_is_not_read_as_one_of_them(tmp_path, of_te
     assert "jq -c 'to_entries[]" in line
 
 
-def test_an_archive_within_an_archive_is_named_with_what_to_do(tmp_path):
-    found, (line,) = survey(write_zip(tmp_path / "out.zip", {"in.zip": b"PK", "b.txt": KOREAN}))
-    assert [source.source.path for source in found] == [f"{tmp_path}/out.zip::b.txt"]
-    assert "unpack" in line
-
-
 def test_text_with_escape_sequences_is_of_the_language_that_they_write(tmp_path):
     (tmp_path / "a.txt").write_bytes("\n\n".join(JAPANESE_TEXTS).encode("iso2022_jp"))
     (found,), _ = survey(tmp_path)

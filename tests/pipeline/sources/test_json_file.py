@@ -42,24 +42,17 @@ OVER_LINES = {
 
 
 @pytest.mark.parametrize("form", [*OBJECT_A_LINE, *OVER_LINES])
-def test_every_form_gives_the_same_documents(tmp_path, form):
-    text = (OBJECT_A_LINE | OVER_LINES)[form]
-    encoding = "utf-8" if "\ufeff" in text else "cp949"
-    items = read_data(tmp_path, text.encode(encoding), encoding=encoding)
-    assert [(item.text, item.source_id) for item in items] == [
-        (text, str(number)) for number, text in enumerate(TEXTS)
-    ]
-
-
-@pytest.mark.parametrize("form", [*OBJECT_A_LINE, *OVER_LINES])
-def test_an_object_a_line_is_read_in_parts_and_others_are_not_divided(tmp_path, form):
-    path = tmp_path / "a.json"
-    path.write_text((OBJECT_A_LINE | OVER_LINES)[form], encoding="utf-8", newline="")
+def test_every_form_gives_the_same_documents_and_an_object_a_line_in_parts(tmp_path, form):
+    path, text = tmp_path / "a.json", (OBJECT_A_LINE | OVER_LINES)[form]
+    path.write_text(text, encoding="utf-8", newline="")
     file = InputFile(str(path), path.stat().st_size)
     parts = split_file(file, source_of(), part_bytes=100)
     assert parts == (line_parts(file, 100) if form in OBJECT_A_LINE else [file])
     items = [item for part in parts for item in read_file(part, source_of(), LINE_BYTES)]
     assert [item.text for item in items] == TEXTS
+    encoding = "utf-8" if "\ufeff" in text else "cp949"
+    items = read_data(tmp_path, text.encode(encoding), encoding=encoding)
+    assert [(i.text, i.source_id) for i in items] == [(t, str(n)) for n, t in enumerate(TEXTS)]
 
 
 def test_bad_lines_of_a_list_are_faults_of_their_own(tmp_path):

@@ -240,19 +240,6 @@ def test_parquet_faults(tmp_path):
     assert reasons_of(items) == ["가", "wrong_type", "invalid_utf8", "line_too_long"]
 
 
-def test_columns_of_one_name(tmp_path):
-    """That of the text cannot be told; of others nothing is taken."""
-    columns = [pa.array(["가"]), pa.array(["나"]), pa.array(["다"])]
-    pq.write_table(pa.Table.from_arrays(columns, ["text", "url", "url"]), tmp_path / "a.parquet")
-    assert read_path(tmp_path / "a.parquet", "parquet") == [Raw(1, "가")]
-    pq.write_table(pa.Table.from_arrays(columns, ["text", "text", "url"]), tmp_path / "a.parquet")
-    (tmp_path / "a.csv").write_text("text,text\n가,나\n", encoding="utf-8")
-    for kind in ("parquet", "csv"):
-        (fault,) = read_path(tmp_path / f"a.{kind}", kind)
-        assert fault.reason == "unreadable_file"
-        assert "2 columns 'text'" in fault.detail
-
-
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "saved", "files"])
 def test_the_id_of_a_row(tmp_path, kind):
     """`id` where the rows have it, or the field that `id_field` names, which must be there. So must

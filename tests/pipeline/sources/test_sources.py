@@ -1,6 +1,5 @@
 """Globs, order, ids, big files in parts, and how files are dealt out."""
 
-import json
 import os
 import re
 from unicodedata import normalize
@@ -16,12 +15,11 @@ from pipeline.sources.files import (
     FILE_BATCH_BYTES,
     batch_files,
     expand_sources,
-    fingerprints,
     line_parts,
     split_file,
 )
 from pipeline.sources.input_file import Fault, InputFile, TooLong, document_id
-from pipeline.sources.lines import CHUNK_BYTES, read_text_lines
+from pipeline.sources.lines import read_text_lines
 from pipeline.sources.readers import read_file
 from tests.pipeline.sources.reading import read_source, source_of, write_files
 
@@ -121,11 +119,6 @@ def test_a_glob_of_no_file_that_can_be_read_is_refused_with_what_to_do(
         assert "convmv" in survey(tmp_path)[1][0]
 
 
-def test_the_source_that_cannot_be_listed_is_named():
-    with pytest.raises(ValueError, match=r"clean\.sources\[1\]\.path = 'nope://a'.*listed"):
-        expand_sources([source_of("text", __file__), source_of("text", "nope://a")])
-
-
 def test_ids_name_source_file_and_row_and_sort_as_ranks():
     file = InputFile("x/ko.news.jsonl.gz", 5, 3, 12)
     assert document_id(file.first_rank + 7) == "03-00012-000000007"
@@ -175,17 +168,6 @@ def test_parts_give_the_lines_of_the_whole_file_once_and_in_order(
     for offset, line in whole:
         head = line.head if isinstance(line, TooLong) else line
         assert data[offset : offset + len(head)] == head
-
-
-def test_a_line_over_many_parts_is_read_by_the_first_alone(tmp_path):
-    path = tmp_path / "a.jsonl"
-    row = json.dumps({"text": "a" * (3 * CHUNK_BYTES)}).encode()
-    path.write_bytes(row + b"\n" + b'{"text": "last"}\n')
-    parts = split_file(_file(path), source_of(), part_bytes=100_000)
-    found = [[item.text for item in read_file(p, source_of(), 10_000_000)] for p in parts]
-    assert len(parts) == 32
-    assert [len(texts) for texts in found] == [1] + [0] * 30 + [1]
-    assert found[-1] == ["last"]
 
 
 def test_a_fault_of_a_later_part_is_named_by_its_byte(tmp_path):
@@ -239,17 +221,3 @@ def test_parquet_in_parts_of_row_groups(tmp_path):
 def test_what_cannot_be_divided_stays_whole(name, source):
     file = InputFile(name, 1000, 0, 0)
     assert split_file(file, source, part_bytes=10) == [file]
-
-
-def test_parts_are_files_of_their_own_in_ids_and_one_in_fingerprints(tmp_path, monkeypatch):
-    write_files(tmp_path, dict.fromkeys(("a.jsonl", "b.jsonl"), '{"text": "abc"}\n' * 10))
-    monkeypatch.setattr("pipeline.sources.files.split_file", lambda f, s: split_file(f, s, 50))
-    source = source_of("jsonl", tmp_path / "*.jsonl")
-    files = expand_sources([source])
-    assert [file.part for file in files] == [0, 1, 2, 3] * 2
-    assert [file.file_index for file in files] == list(range(8))
-    ranks = [f.first_rank + item.row for f in files for item in read_file(f, source, 1000)]
-    assert len(ranks) == 20
-    assert ranks == sorted(set(ranks))
-    assert [document_id(rank) for rank in ranks] == sorted(document_id(rank) for rank in ranks)
-    assert list(fingerprints(files)) == [str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")]

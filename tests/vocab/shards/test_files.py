@@ -140,10 +140,3 @@ def test_taken_ranges_are_slices_of_the_whole(sizes, data):
     taken = joined.take(starts, stops - starts)
     assert taken.dtype == UINT16
     assert taken.tolist() == [n for start, stop in pairs for n in range(start, stop)]
-
-
-def test_what_is_outside_is_refused():
-    joined = stream_of([5, 3])
-    for start, length in ((-1, 2), (7, 2), (8, 1)):
-        with pytest.raises(AssertionError):
-            joined.take(np.array([start]), np.array([length]))
