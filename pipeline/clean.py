@@ -287,11 +287,11 @@ _OF_BATCH = re.compile(r"(rows|written)-(\d{10})(?:\.json)?$")
 
 def _run(pipeline: beam.Pipeline, batches: Sequence[FileBatch], work: WorkFolder) -> None:
     """Run to the end, and say how far it is by the names of the files in the work folder."""
-    megabytes = {of.index: sum(file.num_bytes for file in of.files) / 1e6 for of in batches}
+    megabytes = {batch.index: sum(f.num_bytes for f in batch.files) / 1e6 for batch in batches}
     # while a big file is being read, the batches that are there tell how far; two bytes a character
     expected = {
-        of.index: sum(file.text_bytes for file in of.files) / (2 * of.batch_characters)
-        for of in batches
+        batch.index: sum(file.text_bytes for file in batch.files) / (2 * batch.batch_characters)
+        for batch in batches
     }
 
     def done(names: Collection[str]) -> float:
@@ -301,13 +301,13 @@ def _run(pipeline: beam.Pipeline, batches: Sequence[FileBatch], work: WorkFolder
         for match in filter(None, map(_OF_BATCH.match, names)):
             nums[match[1]][int(match[2]) >> BATCH_BITS] += 1
         total = 0.0
-        for of in batches:
-            num_rows, num_written = nums["rows"][of.index], nums["written"][of.index]
-            is_read = of.index in read
-            part = 1.0 if is_read else min(0.9, num_rows / max(1.0, expected[of.index]))
-            total += _READING * part * megabytes[of.index]
+        for index in megabytes:
+            num_rows, num_written = nums["rows"][index], nums["written"][index]
+            is_read = index in read
+            fraction = 1.0 if is_read else min(0.9, num_rows / max(1.0, expected[index]))
+            total += _READING * fraction * megabytes[index]
             if is_read and num_rows:
-                total += (1 - _READING) * num_written / num_rows * megabytes[of.index]
+                total += (1 - _READING) * num_written / num_rows * megabytes[index]
         return total
 
     names = {_read_name(index): size for index, size in megabytes.items()}

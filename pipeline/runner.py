@@ -65,7 +65,7 @@ class _Options(PipelineOptions):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()  # type: ignore[no-untyped-call]
-        return {name: of for name, of in state.items() if name != "views"}
+        return {name: value for name, value in state.items() if name != "views"}
 
 
 @WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)

@@ -264,7 +264,7 @@ def code_versions() -> dict[str, str]:
     """Versions of what shapes a worker's results, and a digest of our own code."""
     digest = code_digest(Path(__file__).parents[1])
     # workers need no torch; what one minor version of Python pickles, its others read
-    named = {name: of for name, of in versions().items() if name not in ("torch", "scikit-learn")}
+    named = {name: v for name, v in versions().items() if name not in ("torch", "scikit-learn")}
     python = ".".join(named.pop("python").split(".")[:2])
     code = {"electrify": f"{named.pop('electrify', '?')} (code {digest[:8]})"}
     return code | {"python": python} | named
@@ -290,7 +290,7 @@ def check_worker(address: str) -> None:
         ) from error
     here = code_versions()
     if others := [
-        f"{n} {here.get(n, '-')}, not {of}" for n, of in expected.items() if here.get(n) != of
+        f"{n} {here.get(n, '-')}, not {v}" for n, v in expected.items() if here.get(n) != v
     ]:
         raise UserError(
             f"{worker} has {'; '.join(others)}: install the wheel and the versions of the machine "

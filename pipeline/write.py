@@ -106,8 +106,8 @@ def _decided(
     for name in _CHANGED if changed else ():
         values = pa.array([row[name] for row in changed], pa.string())
         column = pc.replace_with_mask(rows.column(name), pa.array(is_affected), values)
-        place = rows.schema.get_field_index(name)
-        rows = rows.set_column(place, rows.schema.field(place), column)
+        index = rows.schema.get_field_index(name)
+        rows = rows.set_column(index, rows.schema.field(index), column)
     return rows
 
 
@@ -129,14 +129,14 @@ def _count_kept(kept: pa.RecordBatch, tally: Tally) -> None:
     alike = Counter(zip(lengths, *columns[1:], strict=True))
     for (length, language, source), num in alike.items():
         tally.count_document("kept", length, language, source, num)
-    for place, (label, *where) in enumerate(zip(*columns, strict=True)):
+    for index, (label, *where) in enumerate(zip(*columns, strict=True)):
         if tally.wants("kept", label):
-            tally.add_sample("kept", label, kept.column("text")[place].as_py(), *where)
+            tally.add_sample("kept", label, kept.column("text")[index].as_py(), *where)
     for value in pc.value_counts(kept.column("licence")).to_pylist():
         tally.count("licences", licence=value["values"] or "", documents=value["counts"])
     notes = zip(kept.column("altered").to_pylist(), *columns[1:], strict=True)
     for (altered, language, source), documents in Counter(notes).items():
-        for rule, _, counts in (of.partition("=") for of in (altered or "").split()):
+        for rule, _, counts in (note.partition("=") for note in (altered or "").split()):
             count, lost = map(int, counts.split(":"))
             sums = {"documents": documents, "pieces": documents * count}
             sums["characters"] = documents * lost

@@ -1,6 +1,5 @@
 """What the finished tokenizer does to single words, many at a time, as flat arrays."""
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -145,12 +144,12 @@ def _classes(characters: Iterable[str]) -> list[str]:
     is_start = np.diff(points, prepend=-2) > 1
     is_end = np.append(is_start[1:], True)[: len(points)]
     ends = zip(points[is_start].tolist(), points[is_end].tolist(), strict=True)
-    ranges = ["-".join(map(_escaped, sorted({first, last}))) for first, last in ends]
+    escaped = {ord(mark): f"\\{mark}" for mark in "[]\\^-"}
+    ranges = [
+        "-".join(chr(point).translate(escaped) for point in sorted({first, last}))
+        for first, last in ends
+    ]
     return [
         f"[{''.join(ranges[start : start + _MAX_RANGES])}]"
         for start in range(0, len(ranges), _MAX_RANGES)
     ]
-
-
-def _escaped(point: int) -> str:
-    return re.sub(r"[]\[\\^-]", r"\\\g<0>", chr(point))

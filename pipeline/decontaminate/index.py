@@ -139,7 +139,7 @@ def _arrays(items: Mapping[bytes, list[int]], width: int) -> dict[str, NDArray[A
     letters = np.frombuffer(b"".join(items), dtype=np.uint32)
     lengths = np.array([len(one) // letters.itemsize for one in items], dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    keys, places, item_of_place = _grams(letters, starts, width)
+    keys, offsets, item_of_offset = _grams(letters, starts, width)
     distinct, counts = np.unique(keys, return_counts=True)
     task_starts = np.concatenate([[0], np.cumsum([*map(len, items.values())])])
     return {
@@ -147,9 +147,9 @@ def _arrays(items: Mapping[bytes, list[int]], width: int) -> dict[str, NDArray[A
         "starts": starts,
         "keys": distinct,
         "first": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        "places": places.astype(np.int32),
-        "items": item_of_place.astype(np.int32),
-        "num_grams": np.bincount(item_of_place, minlength=len(items)).astype(np.int32),
+        "offsets": offsets.astype(np.int32),
+        "items": item_of_offset.astype(np.int32),
+        "num_grams": np.bincount(item_of_offset, minlength=len(items)).astype(np.int32),
         "tasks": np.array([task for tasks in items.values() for task in tasks], dtype=np.int32),
         "task_starts": task_starts.astype(np.int64),
         "bitmap": make_bitmap(distinct),
@@ -157,25 +157,25 @@ def _arrays(items: Mapping[bytes, list[int]], width: int) -> dict[str, NDArray[A
 
 
 def _grams(letters: Letters, starts: Ints, width: int) -> tuple[Keys, Ints, Ints]:
-    """The grams that say something, their places and items, sorted by gram and place.
+    """The grams that say something, their offsets and items, sorted by gram and offset.
 
     Each gram of an item counts once. A gram in more than `MAX_ITEMS` is kept only where an item has
     no rarer one, so every item can be found.
     """
     keys = gram_keys(letters, width)
     item_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    places = np.flatnonzero(item_of[: len(keys)] == item_of[len(item_of) - len(keys) :])
-    order = np.lexsort((places, keys[places]))  # items are in the order of places
-    places = places[order]
-    keys, items = keys[places], item_of[places]
+    offsets = np.flatnonzero(item_of[: len(keys)] == item_of[len(item_of) - len(keys) :])
+    order = np.lexsort((offsets, keys[offsets]))  # items are in the order of offsets
+    offsets = offsets[order]
+    keys, items = keys[offsets], item_of[offsets]
     is_first = run_starts(keys, items)
-    keys, places, items = keys[is_first], places[is_first], items[is_first]
+    keys, offsets, items = keys[is_first], offsets[is_first], items[is_first]
     _, row, counts = np.unique(keys, return_inverse=True, return_counts=True)
     num_items = counts[row]
-    rarest = np.lexsort((places, num_items, items))
+    rarest = np.lexsort((offsets, num_items, items))
     is_kept = num_items <= MAX_ITEMS
     is_kept[rarest[np.unique(items[rarest], return_index=True)[1]]] = True
-    return keys[is_kept], places[is_kept], items[is_kept]
+    return keys[is_kept], offsets[is_kept], items[is_kept]
 
 
 def make_bitmap(keys: Keys) -> NDArray[np.uint8]:
@@ -189,22 +189,22 @@ def make_bitmap(keys: Keys) -> NDArray[np.uint8]:
 def in_bitmap(bitmap: NDArray[np.uint8], keys: Keys) -> NDArray[np.int64]:
     """Positions of the keys whose bit is set."""
     num_bits = len(bitmap).bit_length() + 2
-    places = keys >> np.uint64(64 - num_bits)
-    bits = bitmap[places >> np.uint64(3)] >> (places & np.uint64(7)).astype(np.uint8)
+    offsets = keys >> np.uint64(64 - num_bits)
+    bits = bitmap[offsets >> np.uint64(3)] >> (offsets & np.uint64(7)).astype(np.uint8)
     return np.flatnonzero(bits & 1)
 
 
 def read_letters(text: str) -> tuple[Letters, Ints]:
-    """The letters of a text, folded, and the place of each in it."""
+    """The letters of a text, folded, and the offset of each in it."""
     composed, origins = _compose(text)
     folded = _folded_letters()[code_points(composed)]
-    places = np.flatnonzero(folded)
-    letters = folded[places]
+    offsets = np.flatnonzero(folded)
+    letters = folded[offsets]
     if origins is not None:
-        places = origins[places]
+        offsets = origins[offsets]
     is_kept = np.ones(len(letters), dtype=bool)
     is_kept[2:] = (letters[2:] != letters[1:-1]) | (letters[2:] != letters[:-2])
-    return letters[is_kept], places[is_kept]
+    return letters[is_kept], offsets[is_kept]
 
 
 def _compose(text: str) -> tuple[str, Ints | None]:

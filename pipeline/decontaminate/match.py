@@ -34,10 +34,10 @@ from pipeline.rules.quality import Drop
 
 LONG_LETTERS = 50  # shared in a row: 10 English words, 15 Korean ones
 # By width of the seeds: of the grams of which an edited copy must be made; and the share of an
-# item's seeds from which a place is looked at.
+# item's seeds from which a stretch of text is looked at.
 FINE_WIDTH = {8: 4, 12: 8}
 SEED_SHARE = {8: 0.2, 12: 0.3}
-SHARE = 0.85  # of an item's letters that must be in fine grams of its place in the text
+SHARE = 0.85  # of an item's letters that must be in fine grams of its stretch of text
 MAX_SEEDS = 20  # as many are always enough: half of those in `LONG_LETTERS`
 SLACK = 6  # letters by which diagonals of one copy differ
 
@@ -52,7 +52,7 @@ class Copy:
     last: int
 
     @property
-    def place(self) -> slice:
+    def span(self) -> slice:
         return slice(self.first, self.last)
 
 
@@ -65,7 +65,7 @@ class GramIndex:
     starts: Ints
     keys: Keys
     first: Ints
-    places: NDArray[np.int32]
+    offsets: NDArray[np.int32]
     items: NDArray[np.int32]
     num_grams: NDArray[np.int32]
     tasks: NDArray[np.int32]
@@ -76,9 +76,9 @@ class GramIndex:
         """The items in texts joined at `edges`, where 0 is the first and len(letters) the last."""
         if not len(self.keys) or len(letters) < self.width:
             return []
-        text_places, item_places, items = self._seeds(gram_keys(letters, self.width))
-        begins = text_places - (item_places - self.starts[items])
-        texts = np.searchsorted(edges, text_places, side="right") - 1
+        text_offsets, item_offsets, items = self._seeds(gram_keys(letters, self.width))
+        begins = text_offsets - (item_offsets - self.starts[items])
+        texts = np.searchsorted(edges, text_offsets, side="right") - 1
         order = np.lexsort((begins, texts, items))
         begins, texts, items = begins[order], texts[order], items[order]
         is_new = run_starts(items, texts)
@@ -103,19 +103,19 @@ class GramIndex:
         return int(self.starts[item + 1] - self.starts[item])
 
     def _seeds(self, keys: Keys) -> tuple[Ints, Ints, Ints]:
-        """(place in the text, place among the items' letters, item) of each gram both have."""
-        text_places = in_bitmap(self.bitmap, keys)
-        seeds = keys[text_places]
+        """(offset in the text, offset among the items' letters, item) of each gram both have."""
+        text_offsets = in_bitmap(self.bitmap, keys)
+        seeds = keys[text_offsets]
         rows = np.searchsorted(self.keys, seeds)
         rows[rows == len(self.keys)] = 0
         is_there = self.keys[rows] == seeds
-        rows, text_places = rows[is_there], text_places[is_there]
+        rows, text_offsets = rows[is_there], text_offsets[is_there]
         firsts = self.first[rows]
         counts = self.first[rows + 1] - firsts
         entries = np.repeat(firsts - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
         return (
-            np.repeat(text_places, counts),
-            self.places[entries].astype(np.int64),
+            np.repeat(text_offsets, counts),
+            self.offsets[entries].astype(np.int64),
             (self.items[entries].astype(np.int64)),
         )
 
@@ -147,18 +147,11 @@ class GramIndex:
         last = min(high, int(begins[-1]) + len(wanted) + SLACK)
         there = gram_keys(letters[first:last], width)
         grams = gram_keys(wanted, width)
-        if _covered(np.isin(grams, there), width) < SHARE * len(wanted):
+        in_shared = np.convolve(np.isin(grams, there), np.ones(width)) > 0.5  # letters of the item
+        if np.count_nonzero(in_shared) < SHARE * len(wanted):
             return None
         shared = np.flatnonzero(np.isin(there, grams))
         return first + int(shared[0]), first + int(shared[-1]) + width
-
-
-def _covered(is_shared: NDArray[np.bool_], width: int) -> int:
-    """How many letters lie in a shared gram."""
-    letters = np.zeros(len(is_shared) + width - 1, dtype=bool)
-    for place in range(width):
-        letters[place : place + len(is_shared)] |= is_shared
-    return int(letters.sum())
 
 
 def _runs(
@@ -189,7 +182,7 @@ _ARRAYS = [field.name for field in fields(GramIndex)][1:]
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A benchmark text in a document: its task, how it was found, and the place in the document."""
+    """A benchmark text in a document: its task, how it was found, and its beginning."""
 
     task: str
     kind: str
@@ -208,21 +201,21 @@ class Decontaminated:
 
 @dataclass(frozen=True, slots=True)
 class CopiedText:
-    """One of several texts, with the items found in it, in the order of their places.
+    """One of several texts, with the items found in it, in the order in which they stand.
 
-    `letters` are the text's, `places` where each stands among its characters; those that a `Copy`
+    `letters` are the text's, `offsets` where each stands among its characters; those that a `Copy`
     counts.
     """
 
     number: int
     letters: Letters
-    places: Ints
+    offsets: Ints
     copies: list[tuple[GramIndex, Copy]]
 
     def sure_copies(self, text: str) -> Iterator[tuple[GramIndex, Copy]]:
         """Copies of many letters, and those that are nearly all of the sentences they touch."""
-        begins = np.append(np.searchsorted(self.places, _unit_ends(text)), 0)
-        cuts: Ints = np.unique(begins)  # the first letters of sentences, and len(places)
+        begins = np.append(np.searchsorted(self.offsets, _unit_ends(text)), 0)
+        cuts: Ints = np.unique(begins)  # the first letters of sentences, and len(offsets)
         for index, copy in self.copies:
             is_long = index.num_letters(copy.item) >= SURE_LETTERS[index.width]
             if is_long or self._is_alone(cuts, index, copy):
@@ -279,31 +272,31 @@ class BenchmarkIndex:
         ]
 
     def _act(self, text: str, copied: CopiedText) -> Decontaminated:
-        places = copied.places
-        is_copied = np.zeros(len(places), dtype=bool)
+        offsets = copied.offsets
+        is_copied = np.zeros(len(offsets), dtype=bool)
         matches: dict[Match, None] = {}
         for index, copy in copied.sure_copies(text):
-            is_copied[copy.place] = True
-            shown = " ".join(text[places[copy.first] : places[copy.last - 1] + 1].split())
+            is_copied[copy.span] = True
+            shown = " ".join(text[offsets[copy.first] : offsets[copy.last - 1] + 1].split())
             tasks = index.tasks[index.task_starts[copy.item] : index.task_starts[copy.item + 1]]
             for task in tasks:
                 matches[Match(self.tasks[task], copy.kind, shown[:DETAIL_CHARACTERS])] = None
         if not matches:
             return Decontaminated(text, None, ())
         all_matches = tuple(matches)
-        if len(places) < SHORT_DOCUMENT or is_copied.mean() >= DROPPED_SHARE:
+        if len(offsets) < SHORT_DOCUMENT or is_copied.mean() >= DROPPED_SHARE:
             detail = f"{all_matches[0].task}: {all_matches[0].kind}: {all_matches[0].detail}"
             return Decontaminated(text, Drop("contaminated", detail), all_matches)
-        left, num_removed = _remove_units(text, places, is_copied)
+        left, num_removed = _remove_units(text, offsets, is_copied)
         return Decontaminated(left, None, all_matches, num_removed)
 
 
 def find_copies(grams: Sequence[GramIndex], texts: Sequence[str]) -> Iterator[CopiedText]:
     """Those of the texts that hold an item, in order; in memory at 40 bytes a character."""
     lengths = np.array([len(text) + 1 for text in texts], dtype=np.int64)
-    letters, places = read_letters(BREAK.join(texts))
+    letters, offsets = read_letters(BREAK.join(texts))
     begins = np.cumsum(lengths) - lengths  # of each text among the characters
-    edges = np.append(np.searchsorted(places, begins), len(letters))
+    edges = np.append(np.searchsorted(offsets, begins), len(letters))
     by_text: dict[int, list[tuple[GramIndex, Copy]]] = {}
     for index in grams:
         for copy in index.find(letters, edges):
@@ -313,10 +306,10 @@ def find_copies(grams: Sequence[GramIndex], texts: Sequence[str]) -> Iterator[Co
             by_text.setdefault(number, []).append((index, copy))
     for number, copies in sorted(by_text.items()):
         first, last = edges[number], edges[number + 1]
-        if places[last - 1] == begins[number] + lengths[number] - 1:  # the break behind the text
+        if offsets[last - 1] == begins[number] + lengths[number] - 1:  # the break behind the text
             last -= 1
         copies.sort(key=lambda pair: (pair[1].first, pair[1].last))
-        yield CopiedText(number, letters[first:last], places[first:last] - begins[number], copies)
+        yield CopiedText(number, letters[first:last], offsets[first:last] - begins[number], copies)
 
 
 def _unit_ends(text: str) -> list[int]:
@@ -324,11 +317,11 @@ def _unit_ends(text: str) -> list[int]:
     return [*(match.end() for match in SENTENCE_BREAK.finditer(text)), len(text)]
 
 
-def _remove_units(text: str, places: Ints, is_copied: "np.ndarray[Any, Any]") -> tuple[str, int]:
+def _remove_units(text: str, offsets: Ints, is_copied: "np.ndarray[Any, Any]") -> tuple[str, int]:
     """The text without its sentences that are benchmark texts, and how many those are."""
     cuts = np.unique([0, *_unit_ends(text)])
     copied_before = np.concatenate([[0], np.cumsum(is_copied)])
-    edges = np.searchsorted(places, cuts)
+    edges = np.searchsorted(offsets, cuts)
     copied, total = np.diff(copied_before[edges]), np.diff(edges)
     goes = (copied >= UNIT_LETTERS) | (copied > UNIT_SHARE * total)
     kept = [text[a:b] for a, b, go in zip(cuts[:-1], cuts[1:], goes, strict=True) if not go]

@@ -144,11 +144,11 @@ def send_sketches(
         waiting: list[Candidate] = []
         first = 0
         for rows in work.read_rows(rows_name(batch), HASHED_SCHEMA, ["rank", "text"]):
-            places = [p for p in range(len(rows)) if first + p in component_of]
-            components = [component_of[first + place] for place in places]
+            indices = [p for p in range(len(rows)) if first + p in component_of]
+            components = [component_of[first + index] for index in indices]
             first += len(rows)
-            if places:
-                waiting += _candidates(rows.take(pa.array(places)), components, config)
+            if indices:
+                waiting += _candidates(rows.take(pa.array(indices)), components, config)
             if sum(len(one.hashes) for one in waiting) > _WAITING_HASHES:
                 yield pack_candidates(waiting, shards.sketches)
                 waiting = []
@@ -163,11 +163,11 @@ def _candidates(
     ranks, texts = (rows.column(name).to_pylist() for name in ("rank", "text"))
     shingles = shingle(texts)
     keys = band_keys(shingles, config.near_dedup.num_bands, config.near_dedup.rows_per_band)
-    for place, (rank, text) in enumerate(zip(ranks, texts, strict=True)):
-        component, component_size = part_of(*components[place], rank)
-        distinct = shingles.distinct(place)
+    for index, (rank, text) in enumerate(zip(ranks, texts, strict=True)):
+        component, component_size = part_of(*components[index], rank)
+        distinct = shingles.distinct(index)
         hashes = distinct[: sketch_size(component_size)].copy()  # frees the others
-        yield Candidate(component, rank, len(text), len(distinct), keys[place], hashes)
+        yield Candidate(component, rank, len(text), len(distinct), keys[index], hashes)
 
 
 def send_lines(

@@ -80,15 +80,11 @@ def line_hashes(text: str, folded: bytes, min_characters: int) -> list[int]:
     `folded` is the text without case.
     """
     lines = text.split("\n")
-    if not _has_two(lines):
+    if sum(map(bool, lines)) < 2:
         return []
     of_lines = folded.translate(None, b" ").split(b"\n")
     pairs = zip(lines, of_lines, strict=True)
     return [xxhash.xxh3_64_intdigest(case) for line, case in pairs if len(line) >= min_characters]
-
-
-def _has_two(lines: Sequence[str]) -> bool:
-    return len(lines) > 1 and sum(map(bool, lines)) > 1
 
 
 def pack_lines(

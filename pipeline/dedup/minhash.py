@@ -104,14 +104,14 @@ def _shingle(texts: Sequence[str]) -> Shingles:
         texts = [*texts]
         of_texts = np.searchsorted(text_starts, others, side="right") - 1
         indices, firsts = np.unique(of_texts, return_index=True)
-        for index, places in zip(indices.tolist(), np.split(others, firsts[1:]), strict=True):
-            texts[index] = _fold_words(texts[index], places - text_starts[index])
+        for index, positions in zip(indices.tolist(), np.split(others, firsts[1:]), strict=True):
+            texts[index] = _fold_words(texts[index], positions - text_starts[index])
         codes, text_starts = code_points("\n".join(texts)), _starts(texts)
     values = by_code.values.take(codes)
-    places = np.flatnonzero(values)
-    bounds = np.searchsorted(places, text_starts)  # of the texts among the characters of words
-    starts_unit = np.ones(len(places), dtype=bool)
-    starts_unit[1:] = values[places[1:] - 1] == 0
+    positions = np.flatnonzero(values)
+    bounds = np.searchsorted(positions, text_starts)  # of the texts among the characters of words
+    starts_unit = np.ones(len(positions), dtype=bool)
+    starts_unit[1:] = values[positions[1:] - 1] == 0
     spaceless = np.flatnonzero(by_code.is_spaceless.take(codes))
     if len(spaceless):
         letters = np.concatenate(([0], np.cumsum(by_code.is_letter.take(codes))))
@@ -119,7 +119,7 @@ def _shingle(texts: Sequence[str]) -> Shingles:
         by_character = np.diff(np.searchsorted(spaceless, text_starts)) * 2 > num_letters
         starts_unit |= np.repeat(by_character, np.diff(bounds))
     starts = np.flatnonzero(starts_unit)
-    units = _hash_units(values[places], starts)
+    units = _hash_units(values[positions], starts)
     return _roll(units, np.searchsorted(starts, bounds))
 
 
@@ -129,15 +129,15 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFKC", folded)
 
 
-def _fold_words(text: str, places: Offsets) -> str:
-    """The text with the words folded that have characters at these places: nothing joins a space
+def _fold_words(text: str, positions: Offsets) -> str:
+    """The text with the words folded that have characters at these positions: nothing joins a space
     or a newline."""
     pieces, copied = [], 0
-    for place in places.tolist():
-        if place >= copied:
-            space = text.rfind(" ", copied, place)
-            start = max(space, text.rfind("\n", max(space, copied), place), copied - 1) + 1
-            blank = _BLANK.search(text, place)
+    for position in positions.tolist():
+        if position >= copied:
+            space = text.rfind(" ", copied, position)
+            start = max(space, text.rfind("\n", max(space, copied), position), copied - 1) + 1
+            blank = _BLANK.search(text, position)
             end = blank.start() if blank else len(text)
             pieces += text[copied:start], fold(text[start:end])
             copied = end
@@ -150,12 +150,12 @@ def _starts(texts: Sequence[str]) -> Offsets:
 
 
 def _hash_units(values: Keys, starts: Offsets) -> Keys:
-    """A polynomial in the characters of each unit: sum of value x factor ** place."""
+    """A polynomial in the characters of each unit: sum of value x factor ** position."""
     lengths = np.diff(starts, append=len(values))
-    place = np.arange(len(values), dtype=np.int32)
-    place -= np.repeat(starts.astype(np.int32), lengths)
-    place &= _MAX_POWER - 1
-    return splitmix64(np.add.reduceat(values * _POWERS.take(place), starts))
+    position = np.arange(len(values), dtype=np.int32)
+    position -= np.repeat(starts.astype(np.int32), lengths)
+    position &= _MAX_POWER - 1
+    return splitmix64(np.add.reduceat(values * _POWERS.take(position), starts))
 
 
 def _roll(units: Keys, bounds: Offsets) -> Shingles:
@@ -172,8 +172,8 @@ def _roll(units: Keys, bounds: Offsets) -> Shingles:
         short.append((offsets[texts], rolled[bounds[texts]]))
         rolled = rolled * _SHINGLE_FACTOR + padded[length : length + len(units)]
     hashes = rolled[firsts]
-    for places, whole in short:
-        hashes[places] = whole
+    for positions, whole in short:
+        hashes[positions] = whole
     return Shingles(splitmix64(hashes), offsets)
 
 
@@ -192,8 +192,8 @@ def splitmix64(values: Keys) -> Keys:
 def _permutations(count: int) -> tuple[Halves, Halves]:
     """Odd factors and summands of x -> a x + b modulo 2 ** 32, a permutation of 32-bit hashes."""
     counters = np.arange(1, 2 * count + 1, dtype=np.uint64) * _GOLDEN + np.uint64(_SEED)
-    drawn = (splitmix64(counters) >> np.uint64(32)).astype(np.uint32)
-    return drawn[:count] | np.uint32(1), drawn[count:]
+    numbers = (splitmix64(counters) >> np.uint64(32)).astype(np.uint32)
+    return numbers[:count] | np.uint32(1), numbers[count:]
 
 
 class _Tables(NamedTuple):
@@ -239,7 +239,7 @@ _FOLDED_ONCE = (range(0xD800), range(0xE000, 0x10000), range(0x1F000, 0x1FB00))
 
 
 def _joins(character: str) -> bool:
-    """May it change its place, or make one character with what stands before it?"""
+    """May it change its position, or make one character with what stands before it?"""
     return unicodedata.combining(character) != 0 or character in _seconds()
 
 
@@ -247,5 +247,5 @@ def _joins(character: str) -> bool:
 def _seconds() -> frozenset[str]:
     """Second characters of canonical compositions in the first plane, and those of Hangul."""
     pairs = (unicodedata.decomposition(chr(code)).split() for code in range(0x10000))
-    canonical = {chr(int(of[1], 16)) for of in pairs if len(of) == 2 and of[0][0] != "<"}
+    canonical = {chr(int(p[1], 16)) for p in pairs if len(p) == 2 and p[0][0] != "<"}
     return frozenset(canonical) | frozenset(map(chr, range(0x1161, 0x11C3)))

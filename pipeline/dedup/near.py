@@ -199,14 +199,14 @@ def _pack(candidates: Sequence[Candidate]) -> bytes:
 
 def _unpack(packed: bytes) -> Iterator[Candidate]:
     """The candidates, whose arrays are views of what is packed."""
-    place = 0
-    while place < len(packed):
-        component, rank, length, num, num_bands, num_hashes = _HEADER.unpack_from(packed, place)
-        place += _HEADER.size
-        bands = np.frombuffer(packed, "<u4", num_bands, place)
-        place += bands.nbytes
-        hashes = np.frombuffer(packed, "<u8", num_hashes, place)
-        place += hashes.nbytes
+    offset = 0
+    while offset < len(packed):
+        component, rank, length, num, num_bands, num_hashes = _HEADER.unpack_from(packed, offset)
+        offset += _HEADER.size
+        bands = np.frombuffer(packed, "<u4", num_bands, offset)
+        offset += bands.nbytes
+        hashes = np.frombuffer(packed, "<u8", num_hashes, offset)
+        offset += hashes.nbytes
         yield Candidate(component, rank, length, num, bands, hashes)
 
 
@@ -222,9 +222,9 @@ def find_near_duplicates(
     removed, owners = [], []
     for _, of_component in groupby(owned, key=lambda pair: pair[0].component):
         candidates, batches = zip(*of_component, strict=True)
-        for place, representative, similar in choose(candidates, similarity, first_new):
-            removed.append((candidates[place].rank, candidates[representative].rank, similar))
-            owners.append(batches[place])
+        for index, representative, similar in choose(candidates, similarity, first_new):
+            removed.append((candidates[index].rank, candidates[representative].rank, similar))
+            owners.append(batches[index])
     return [*pack_by(np.array(removed, REMOVED), np.array(owners, np.int64)).items()]
 
 
@@ -236,18 +236,18 @@ def _order(one: Candidate, first_new: int) -> tuple[int, bool, int, int]:
 def choose(
     candidates: Sequence[Candidate], similarity: float, first_new: int = 0
 ) -> Iterator[tuple[int, int, float]]:
-    """(place of a removed document, place of the kept one, similarity); given are those of an
+    """(index of a removed document, index of the kept one, similarity); given are those of an
     earlier corpus, then the longest first."""
     kept = _Kept(num_members=len(candidates))
-    for place, candidate in enumerate(candidates):
+    for index, candidate in enumerate(candidates):
         is_new = candidate.rank >= first_new
         for other in kept.nearest(candidate) if is_new else ():
             similar = estimate(candidate, candidates[other], similarity)
             if similar >= similarity:
-                yield place, other, similar
+                yield index, other, similar
                 break
         else:
-            kept.add(place, candidate)
+            kept.add(index, candidate)
 
 
 def estimate(one: Candidate, other: Candidate, at_least: float = 0.0) -> float:
@@ -266,9 +266,9 @@ def estimate(one: Candidate, other: Candidate, at_least: float = 0.0) -> float:
         theirs = theirs[: np.searchsorted(theirs, limit, side="right")]
     if not len(mine):
         return 0.0
-    places = np.searchsorted(mine, theirs)
-    places[places == len(mine)] = 0
-    common = int(np.count_nonzero(mine[places] == theirs))
+    indices = np.searchsorted(mine, theirs)
+    indices[indices == len(mine)] = 0
+    common = int(np.count_nonzero(mine[indices] == theirs))
     return common / (len(mine) + len(theirs) - common)
 
 
@@ -276,25 +276,25 @@ class _Kept:
     """The kept documents of one component, by band."""
 
     def __init__(self, num_members: int) -> None:
-        self.places: list[int] = []
+        self.indices: list[int] = []
         self._is_small = num_members <= MAX_COMPARED
         self._by_band: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
 
-    def add(self, place: int, candidate: Candidate) -> None:
-        self.places.append(place)
+    def add(self, index: int, candidate: Candidate) -> None:
+        self.indices.append(index)
         if self._is_small:
             return
         for key in enumerate(candidate.bands.tolist()):
-            if len(places := self._by_band[key]) < MAX_COMPARED:
-                places.append(place)
+            if len(indices := self._by_band[key]) < MAX_COMPARED:
+                indices.append(index)
 
     def nearest(self, candidate: Candidate) -> list[int]:
         """Places of those to compare with, of most shared bands first, then longest first."""
         if self._is_small:
-            return self.places
+            return self.indices
         shared: Counter[int] = Counter()
         for key in enumerate(candidate.bands.tolist()):
             shared.update(self._by_band.get(key, ()))
-        ordered = sorted(shared, key=lambda place: (-shared[place], place))[:MAX_COMPARED]
-        few = self.places if len(self.places) <= MAX_COMPARED else ()
-        return ordered + [place for place in few if place not in shared]
+        ordered = sorted(shared, key=lambda index: (-shared[index], index))[:MAX_COMPARED]
+        few = self.indices if len(self.indices) <= MAX_COMPARED else ()
+        return ordered + [index for index in few if index not in shared]

@@ -24,7 +24,7 @@ def first_new_rank(earlier: Sequence[str]) -> int:
 
 
 def shown_rank(rank: int, earlier: Sequence[str]) -> str:
-    """The id of a document; of one in an earlier corpus its place, path:row (1: the first)."""
+    """The id of a document; of one in an earlier corpus its location, path:row (1: the first)."""
     if rank >= (first := first_new_rank(earlier)):
         return document_id(rank - first)
     folder, file, row = place_of(rank)
@@ -52,7 +52,9 @@ _BYTES_A_BYTE = (0.024, 0.1, 0.012, 1.0)
 
 def num_shards(num_bytes: int) -> NumShards:
     """Shards of about `SHARD_BYTES` for so many bytes of text."""
-    return NumShards(*(max(1, math.ceil(num_bytes * of / SHARD_BYTES)) for of in _BYTES_A_BYTE))
+    return NumShards(
+        *(max(1, math.ceil(num_bytes * each / SHARD_BYTES)) for each in _BYTES_A_BYTE)
+    )
 
 
 def shard_of(hashes: NDArray[np.uint64], num_shards: int) -> NDArray[np.uint64]:
@@ -91,9 +93,9 @@ def run_starts(*columns: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def first_of_run(is_first: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """For each row the place of the first row of its run."""
-    places = np.flatnonzero(is_first)
-    return np.repeat(places, np.diff(places, append=len(is_first)))
+    """For each row the index of the first row of its run."""
+    indices = np.flatnonzero(is_first)
+    return np.repeat(indices, np.diff(indices, append=len(is_first)))
 
 
 def unpack_removed(packed: Iterable[bytes]) -> dict[int, tuple[int, float]]:

@@ -118,7 +118,7 @@ class Samples:
     def listed(self) -> list[Sample]:
         """In order of language, source and label."""
         samples = (sample for _, sample in self.chosen)
-        return sorted(samples, key=lambda of: (of.language, of.source, of.label, of.text))
+        return sorted(samples, key=lambda one: (one.language, one.source, one.label, one.text))
 
 
 def sample_number(label: str) -> int:
@@ -179,7 +179,7 @@ class StatisticsSample:
                 "now": now,
                 "broken": broken,
                 "documents": len(values),
-                "quantiles": {f"{of:g}": value for of, value in quantiles},
+                "quantiles": {f"{fraction:g}": value for fraction, value in quantiles},
             }
 
 
@@ -212,7 +212,7 @@ class Tally:
         """Give the rows of all sources and licences but the chosen ones to the name `OTHER`."""
         for column in _FREE:
             tables = [table for table in self.tables.values() if column in table.keys]
-            names = {key[of.keys.index(column)] for of in tables for key in of.counts}
+            names = {key[table.keys.index(column)] for table in tables for key in table.counts}
             kept = {*chosen_sources(names - {OTHER}), OTHER}
             for table in tables if names - kept else ():
                 rows, table.counts = table.rows(), {}
@@ -320,7 +320,9 @@ class Tally:
             "files": self.files,
             "examples": self.examples,
             "samples": {name: chosen.listed() for name, chosen in sorted(self.samples.items())},
-            "statistics": [[*key, asdict(of)] for key, of in sorted(self.statistics.items())],
+            "statistics": [
+                [*key, asdict(of_key)] for key, of_key in sorted(self.statistics.items())
+            ],
         }
         return json.dumps(value, ensure_ascii=False)
 

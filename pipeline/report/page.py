@@ -117,7 +117,7 @@ def _statistics(page: Page, report: Report) -> None:
     for key, of_key in groupby(rows, key=lambda row: (row["language"], row["profile"])):
         limits = [*of_key]
         page.heading("{}, profile {}".format(*key), level=3)
-        quantiles = (f"{float(of):.0%}" for of in limits[0]["quantiles"])
+        quantiles = (f"{float(fraction):.0%}" for fraction in limits[0]["quantiles"])
         page.table(
             ("limit", "now", "breaks it", "documents", *quantiles),
             [

@@ -22,8 +22,8 @@ _CONFIG = ftfy.TextFixerConfig(replace_lossy_sequences=False, fix_c1_controls=Fa
 # by language: an encoding, characters, runs and their letters
 _LEGACY: dict[str, list[tuple[str, str, re.Pattern[str], re.Pattern[str]]]] = {
     language: [
-        (of["encoding"], of["characters"], re.compile(of["runs"]), re.compile(of["letters"]))
-        for of in encodings
+        (row["encoding"], row["characters"], re.compile(row["runs"]), re.compile(row["letters"]))
+        for row in encodings
     ]
     for language, encodings in _TABLE["legacy"].items()
 }

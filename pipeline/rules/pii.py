@@ -203,7 +203,7 @@ def _number_at(
     """The first form that fits, of those from the first that matches."""
     assert match_of_any.lastindex is not None
     plain, start = match_of_any.string, match_of_any.start()
-    first = _PLACES[match_of_any.lastindex - 1]
+    first = _FIRST_FORMS[match_of_any.lastindex - 1]
     for form, pattern in zip(_FORMS[first:], _PATTERNS[first:], strict=True):
         match = pattern.match(plain, start)
         if match and form.fits(number := _Number(match, before), language):
@@ -255,7 +255,7 @@ def _is_of_person(number: _Number) -> bool:
     digits = number.digits
     if not "11" <= digits[:2] <= "28" or digits[4:6] not in ("11", "12", "13", "14", "15", "21"):
         return True
-    total = sum(int(d) * (1 + place % 2) for place, d in enumerate(digits[:12]))
+    total = sum(int(d) * (1 + i % 2) for i, d in enumerate(digits[:12]))
     has_digit = -total % 10 == int(digits[12]) and not _has_rrn_digit(number)
     return not has_digit and digits[6] not in "1256"
 
@@ -263,7 +263,7 @@ def _is_of_person(number: _Number) -> bool:
 def _has_chinese_digit(number: _Number) -> bool:
     """GB 11643, ISO 7064 MOD 11-2."""
     digits = re.sub("[ -]", "", number.match[0])
-    total = sum(int(d) * pow(2, 17 - place, 11) for place, d in enumerate(digits[:17]))
+    total = sum(int(d) * pow(2, 17 - i, 11) for i, d in enumerate(digits[:17]))
     return "10X98765432"[total % 11] == digits[17].upper()
 
 
@@ -272,12 +272,12 @@ def _has_chinese_digit(number: _Number) -> bool:
 
 def _is_card(number: _Number) -> bool:
     """The issuer's prefix and Luhn's check digit (ISO/IEC 7812)."""
-    places = [int(digit) for digit in reversed(number.digits)]
-    doubled = sum(sum(divmod(2 * digit, 10)) for digit in places[1::2])
-    has_digit = (sum(places[::2]) + doubled) % 10 == 0
+    digits = [int(digit) for digit in reversed(number.digits)]
+    doubled = sum(sum(divmod(2 * digit, 10)) for digit in digits[1::2])
+    has_digit = (sum(digits[::2]) + doubled) % 10 == 0
     return (
         has_digit
-        and len(set(places)) > 1
+        and len(set(digits)) > 1
         and re.match(_WORDS["card_issuers"], number.digits) is not None
     )
 
@@ -359,6 +359,6 @@ _ROWS: list[dict[str, Any]] = [
 ]
 _FORMS = [_Form(**row) for row in _ROWS]
 _PATTERNS = [re.compile(form.pattern) for form in _FORMS]
-_PLACES = [place for place, one in enumerate(_PATTERNS) if one not in _PATTERNS[:place]]
-_ANY_FORM = re.compile("|".join(f"({_PATTERNS[place].pattern})" for place in _PLACES))
+_FIRST_FORMS = [i for i, pattern in enumerate(_PATTERNS) if pattern not in _PATTERNS[:i]]
+_ANY_FORM = re.compile("|".join(f"({_PATTERNS[i].pattern})" for i in _FIRST_FORMS))
 KINDS = frozenset(["email", *(form.kind for form in _FORMS)])

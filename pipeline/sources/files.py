@@ -136,7 +136,10 @@ def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         for (path, _, _), mark in zip(marks, threads.map(digest, marks), strict=True):
             digests.setdefault(path, set()).add(mark)
-    return {p: digest_of(sorted(of)) if len(of) > 1 else of.pop() for p, of in digests.items()}
+    return {
+        path: digest_of(sorted(marks)) if len(marks) > 1 else marks.pop()
+        for path, marks in digests.items()
+    }
 
 
 def _readable_files(source: Source, where: str) -> list[tuple[str, int]]:
@@ -182,7 +185,7 @@ def _members(archive: str, pattern: str) -> list[tuple[str, int]]:
         with reading(archive):
             return list_members(archive, pattern)
     except DAMAGED_ARCHIVE as error:
-        raise UserError(f"{archive} is damaged ({error}): fetch it anew") from None
+        raise UserError(f"{archive} is damaged ({error}): fetch it again") from None
 
 
 def _match_files(path: str, where: str) -> list[tuple[str, int]]:

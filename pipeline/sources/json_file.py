@@ -160,7 +160,7 @@ def _read_values(scanner: "_Scanner", source: Source, path: TextPath) -> Iterato
 
 
 class _NoJsonError(ValueError):
-    """The file is no JSON from some place on. A storage that fails has errors of its own."""
+    """The file is no JSON from some character on. A storage that fails has errors of its own."""
 
 
 class _Scanner:
@@ -169,15 +169,15 @@ class _Scanner:
     def __init__(self, chunks: Iterator[bytes], max_bytes: int) -> None:
         self._chunks, self._max_bytes = chunks, max_bytes
         self._decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
-        self._text, self._place, self._read_before = "", 0, 0
+        self._text, self._offset, self._read_before = "", 0, 0
 
     def peek(self, skipped: "re.Pattern[str]") -> str:
         """The next character that is not skipped; empty at the end."""
         while True:
-            match = skipped.match(self._text, self._place)
-            self._place = match.end() if match else self._place
-            if self._place < len(self._text):
-                return self._text[self._place]
+            match = skipped.match(self._text, self._offset)
+            self._offset = match.end() if match else self._offset
+            if self._offset < len(self._text):
+                return self._text[self._offset]
             if not self._read():
                 return ""
 
@@ -185,19 +185,19 @@ class _Scanner:
         """The value that begins here; `_NoJsonError` for what is none, or too long."""
         while True:
             try:
-                value, end = _DECODER.raw_decode(self._text, self._place)
+                value, end = _DECODER.raw_decode(self._text, self._offset)
             except (ValueError, RecursionError) as error:
-                if len(self._text) - self._place > self._max_bytes:
+                if len(self._text) - self._offset > self._max_bytes:
                     raise _NoJsonError(
                         f"a JSON value of more than clean.max_line_bytes = {self._max_bytes:,} "
-                        f"begins at character {self._read_before + self._place:,}"
+                        f"begins at character {self._read_before + self._offset:,}"
                     ) from None
                 if not self._read():
-                    where = self._read_before + getattr(error, "pos", self._place)
+                    where = self._read_before + getattr(error, "pos", self._offset)
                     what = getattr(error, "msg", "nested too deeply")
                     raise _NoJsonError(f"no JSON at character {where:,}: {what}") from None
             else:
-                self._place = end
+                self._offset = end
                 return value
 
     def elements(self, keys: Sequence[str]) -> Iterator[Any]:
@@ -233,16 +233,16 @@ class _Scanner:
 
     def _take(self, character: str) -> None:
         if self.peek(_SPACE) != character:
-            place = self._read_before + self._place
-            raise _NoJsonError(f"no JSON at character {place:,}: {character!r} is missing")
-        self._place += 1
+            offset = self._read_before + self._offset
+            raise _NoJsonError(f"no JSON at character {offset:,}: {character!r} is missing")
+        self._offset += 1
 
     def _read(self) -> bool:
         """Read on, twice as much as waits: a long value is tried again; False at the end."""
-        wanted = max(1, len(self._text) - self._place)
-        pieces = [self._text[self._place :]]
-        self._read_before += self._place
-        self._place = 0
+        wanted = max(1, len(self._text) - self._offset)
+        pieces = [self._text[self._offset :]]
+        self._read_before += self._offset
+        self._offset = 0
         num_read = 0
         while num_read < wanted and (chunk := next(self._chunks, None)) is not None:
             pieces.append(self._decode(chunk))
@@ -341,29 +341,29 @@ def head_values(head: bytes) -> tuple[list[Any], bool]:
     """
     text = head.decode("utf-8", "surrogateescape").rstrip()
     values: list[Any] = []
-    place = 0
-    while place < len(text) and len(values) < _HEAD_VALUES:
-        value, end = _value_at(text, place, may_be_cut=not place and len(head) >= CHUNK_BYTES)
+    offset = 0
+    while offset < len(text) and len(values) < _HEAD_VALUES:
+        value, end = _value_at(text, offset, may_be_cut=not offset and len(head) >= CHUNK_BYTES)
         values += [] if value is None else [value]
-        place = end if value is not None else text.find("\n", end) + 1 or len(text)
-    is_alone = len(values) == 1 and place >= len(text)
+        offset = end if value is not None else text.find("\n", end) + 1 or len(text)
+    is_alone = len(values) == 1 and offset >= len(text)
     return values, is_alone and text.lstrip("\ufeff\n\r\t ").startswith("{")
 
 
-def _value_at(text: str, place: int, may_be_cut: bool) -> tuple[Any, int]:
+def _value_at(text: str, offset: int, may_be_cut: bool) -> tuple[Any, int]:
     """The value that begins here, after what may stand between values, and where it ends; None and
     where it would begin if there is none."""
-    match = _BETWEEN.match(text, place)
-    place = match.end() if match else place
+    match = _BETWEEN.match(text, offset)
+    offset = match.end() if match else offset
     try:
-        return _DECODER.raw_decode(text, place)
+        return _DECODER.raw_decode(text, offset)
     except (ValueError, RecursionError):
         if not may_be_cut:
-            return None, place
+            return None, offset
     try:
-        return from_json(text[place:].encode("utf-8", "ignore"), allow_partial=True), len(text)
+        return from_json(text[offset:].encode("utf-8", "ignore"), allow_partial=True), len(text)
     except ValueError:
-        return None, place
+        return None, offset
 
 
 def text_path(values: Iterable[Any], is_file: bool) -> str | None:
@@ -372,21 +372,13 @@ def text_path(values: Iterable[Any], is_file: bool) -> str | None:
     Of a value that `is_file`, documents are the elements of the first list on the way.
     """
     letters: Counter[str] = Counter()
-    for value in values:
-        letters.update(_letters(value, is_file))
+    for path, text in (pair for value in values for pair in _texts(value, is_file)):
+        if "://" not in text[:10]:
+            letters[path] += sum(map(str.isalpha, text[:_JUDGED_CHARACTERS]))
     if letters["text"]:
         return "text"
     (name, most), *_ = letters.most_common(1) or [("", 0)]
     return name if most else None
-
-
-def _letters(value: Any, is_file: bool = False) -> Counter[str]:
-    """The number of letters by path."""
-    letters: Counter[str] = Counter()
-    for path, text in _texts(value, is_file):
-        if "://" not in text[:10]:
-            letters[path] += sum(map(str.isalpha, text[:_JUDGED_CHARACTERS]))
-    return letters
 
 
 def _texts(value: Any, is_file: bool, path: str = "") -> Iterator[tuple[str, str]]:

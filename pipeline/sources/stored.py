@@ -62,7 +62,8 @@ def open_source(file: InputFile) -> io.BufferedReader:
     address = file.address
     with reading(address):
         if is_member(address):
-            stored = _open_member(address)
+            archive, _ = split_archive(address)
+            stored = _zip(archive, _changed(archive)).open(_member(address))
         elif "://" in address:
             stored = fsspec.open(address, "rb").open()
         else:  # fsspec takes :: in a name for a chain of file systems
@@ -188,11 +189,6 @@ def member_mark(path: str) -> str:
 
 
 _LOCK = threading.Lock()
-
-
-def _open_member(path: str) -> IO[bytes]:
-    archive, _ = split_archive(path)
-    return _zip(archive, _changed(archive)).open(_member(path))
 
 
 def _member(path: str) -> zipfile.ZipInfo:

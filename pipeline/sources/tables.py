@@ -168,15 +168,13 @@ def _columns(schema: pa.Schema, source: Source) -> list[str]:
         if not (is_string(kinds[name]) or pa.types.is_null(kinds[name])):  # null: no row has one
             raise pa.ArrowInvalid(f"column {name!r} is {kinds[name]}, not a string")
     name = source.id_field or DEFAULT_ID_FIELD
-    is_id = name in kinds and _is_id(kinds[name])
+    is_id = name in kinds and (
+        is_string(kinds[name]) or pa.types.is_integer(kinds[name]) or pa.types.is_null(kinds[name])
+    )
     if source.id_field and not is_id:
         raise pa.ArrowInvalid(f"column {name!r} is {kinds[name]}, not a string or an integer")
     wanted = [*source.fields, *(n for n in KNOWN_FIELDS if n in kinds and is_string(kinds[n]))]
     return list(dict.fromkeys([*wanted, *[name] * is_id]))
-
-
-def _is_id(kind: pa.DataType) -> bool:
-    return bool(is_string(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind))
 
 
 def is_string(kind: pa.DataType) -> bool:

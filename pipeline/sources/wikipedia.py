@@ -94,7 +94,7 @@ def _elements(chunks: Iterable[bytes], max_bytes: int) -> Iterator[Element]:
                 root = element
                 if (name := root.tag.rpartition("}")[2]) != "mediawiki":
                     raise OSError(f"not a Wikipedia dump: its outermost element is <{name}>")
-                wanted = [root.tag.removesuffix(name) + of for of in ("page", "siteinfo")]
+                wanted = [root.tag.removesuffix(name) + inner for inner in ("page", "siteinfo")]
             elif event == "end" and element.tag in wanted:
                 yield element
                 root.clear()

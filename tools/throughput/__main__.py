@@ -1,6 +1,6 @@
 """Figures of the stages beside a named peer or an earlier commit, in one run.
 
-python -m tools.throughput corpus|vocab|pretrain|finetune|inference [--peer] [--json PATH] ...
+python -m tools.throughput corpus|pretrain|finetune|inference [--peer] [--json PATH] ...
 python -m tools.throughput corpus|vocab|pretrain|finetune --against COMMIT
 
 Only the module of the stage is imported: a GPU host need not have what cleans text. The fields of
@@ -11,7 +11,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stage = parser.parse_args(words[:1]).stage
     setup_logging()
     prepare_threads()
-    is_against = any(word.startswith("--against") for word in words)
+    is_against = stage == "vocab" or any(word.startswith("--against") for word in words)
     module = importlib.import_module(f"tools.throughput.{'against' if is_against else stage}")
     options = vars(_parser(stage, module).parse_args(words[1:]))
     path = options.pop("json")
@@ -60,7 +60,8 @@ def _parser(stage: str, module: Any) -> argparse.ArgumentParser:
     parser.add_argument("--json", metavar="PATH", type=Path, help="write every figure there")
     for field in fields(module.Settings):
         kind, *_, words = get_args(field.type)  # Annotated[type, ..., help]
-        how: dict[str, Any] = {"help": words, "default": field.default}
+        is_required = field.default is MISSING
+        how: dict[str, Any] = {"help": words, "default": field.default, "required": is_required}
         if kind is bool:
             how["action"] = "store_true"
         elif get_origin(kind) is Literal:

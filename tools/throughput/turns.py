@@ -61,7 +61,7 @@ class Code:
         return self.work / "out" / stage
 
     def run(self, verb: str, stage: str, *words: str) -> Cost:
-        """Run a verb anew; `UserError` if it fails."""
+        """Run a verb again; `UserError` if it fails."""
         for folder in [*self.output("").glob(f"{stage}*"), self.output(".work")]:
             shutil.rmtree(folder, ignore_errors=True)
         # one thread: how long others wait for work would be counted, too

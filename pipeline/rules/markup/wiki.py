@@ -188,7 +188,10 @@ def remove_namuwiki(text: str) -> str:
         return ""
     if not _is_page(text):
         return text
-    text = _without_braces(text)
+    num_blocks, depth = 1, 0
+    while num_blocks and depth < _MAX_DEPTH:  # the innermost ones first
+        text, num_blocks = _NAMUWIKI["braces"].subn(lambda block: _inside(block[1]), text)
+        depth += 1
     text = _NAMUWIKI["link"].sub(_label, text)
     for style in _STYLES:
         text = style.sub(r"\1", text)
@@ -211,14 +214,6 @@ def _is_page(text: str) -> bool:
         if mark in text and pattern.search(text):
             return _NAMUWIKI["wiki"].search(text) is not None
     return False
-
-
-def _without_braces(text: str) -> str:
-    for _ in range(_MAX_DEPTH):  # the innermost ones first
-        text, num_blocks = _NAMUWIKI["braces"].subn(lambda block: _inside(block[1]), text)
-        if not num_blocks:
-            break
-    return text
 
 
 def _inside(block: str) -> str:
