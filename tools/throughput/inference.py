@@ -15,7 +15,7 @@ from pydantic.dataclasses import dataclass
 from transformers import AutoModel
 
 from benchmarks.encoder import accepted_inputs, load_network, open_model
-from benchmarks.onnx.export import export_onnx, open_session, require_onnx, sample
+from benchmarks.onnx.export import STATES, export_onnx, open_session, require_onnx, sample
 from benchmarks.onnx.int8 import quantize
 from electrify.system.outcome import UserError
 from tools.throughput.report import Report, Row
@@ -95,7 +95,7 @@ def _milliseconds(
         works[PEER] = partial(model, **inputs)
     for name, session in sessions.items():
         feed = {each.name: given[each.name] for each in session.get_inputs()}
-        works[name] = partial(session.run, ["states"], feed)
+        works[name] = partial(session.run, [STATES], feed)
     seconds: dict[str, list[float]] = {name: [] for name in works}
     with torch.inference_mode():
         for _ in range(_WARM_UPS + settings.rounds):
