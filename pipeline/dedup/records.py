@@ -52,9 +52,7 @@ _BYTES_A_BYTE = (0.024, 0.1, 0.012, 1.0)
 
 def num_shards(num_bytes: int) -> NumShards:
     """Shards of about `SHARD_BYTES` for so many bytes of text."""
-    return NumShards(
-        *(max(1, math.ceil(num_bytes * each / SHARD_BYTES)) for each in _BYTES_A_BYTE)
-    )
+    return NumShards(*(max(1, math.ceil(num_bytes * each / SHARD_BYTES)) for each in _BYTES_A_BYTE))
 
 
 def shard_of(hashes: NDArray[np.uint64], num_shards: int) -> NDArray[np.uint64]:
