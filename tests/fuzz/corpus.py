@@ -21,9 +21,9 @@ _REASONS = {
 }
 _JSON_LINES = (
     '{"text": "한국어 문장입니다.", "source": "news", "url": "https://a.example/1"}\n'
-    '{"text": "Second \\u00e9 line", "licence": "CC0", "thread": "a"}\n'
-    '{"text": "\\ud83d\\ude00 \\ud83d", "thread": "a", "n": 1e5}\n'.encode(),
-    b'{"text": "a"}\r\n\r\n{"text": null}\n{"other": 1}\n[1]\n{"text": "b", "thread": 7}',
+    '{"text": "Second \\u00e9 line", "licence": "CC0"}\n'
+    '{"text": "\\ud83d\\ude00 \\ud83d", "n": 1e5}\n'.encode(),
+    b'{"text": "a"}\r\n\r\n{"text": null}\n{"other": 1}\n[1]\n{"text": "b"}',
 )
 _TEXTS = (
     "첫 줄입니다.\n둘째 줄.\n\n다음 글\n".encode(),
@@ -79,7 +79,6 @@ def _source(
     name: str,
     *seeds: bytes,
     words: list[bytes] | None = None,
-    has_json_lines: bool = False,
     pack: Callable[[bytes], bytes] | None = None,
     **options: Any,
 ) -> Make:
@@ -108,7 +107,7 @@ def _source(
                     assert item.reason in _REASONS, item
 
         packed = [pack(seed) for seed in seeds[:1]] if pack else []
-        return Reader((*seeds, *packed), read, tuple(words or ()), has_json_lines, errors=())
+        return Reader((*seeds, *packed), read, tuple(words or ()), errors=())
 
     return make
 
@@ -142,7 +141,7 @@ def _toml(folder: Path) -> Reader:
 
 
 READERS: dict[str, Make] = {
-    "jsonl": _source("a.jsonl", *_JSON_LINES, has_json_lines=True, kind="jsonl"),
+    "jsonl": _source("a.jsonl", *_JSON_LINES, kind="jsonl"),
     "text-blocks": _source("a.txt", *_TEXTS, kind="text", document="block"),
     "wet": _source("a.wet.gz", _WET, words=_WET_WORDS, pack=gzip.compress, kind="wet"),
     "wikipedia": _source("a.xml.bz2", _DUMP, words=_MARKUP, pack=bz2.compress, kind="wikipedia"),

@@ -1,23 +1,17 @@
-"""Readers with sound inputs, and inputs made from these: bytes changed anyhow, JSON as JSON."""
+"""Readers with sound inputs, and inputs made from these: bytes changed anyhow."""
 
-import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 _MAX_BYTES = 40_000
 _DEEP = 3_000  # levels: more than Python's stack takes
 _TOKENS: tuple[bytes, ...] = (
-    *b"{ } [ ] , : = # null true NaN -1 0 1e999 ../../x /etc/passwd %s%n <script> ]]>".split(),
+    *b"{ } [ ] [1] {} , : = # null true NaN -1 0.5 1e999 ../../x /etc/passwd %s%n <b> ]]>".split(),
     *(b"", b"\0", b"\xef\xbb\xbf", b"\xff\xfe", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\x80"),
     *(b"\r\n", b"\r", b"\n\n", b"\t", b"\x0c", b"\x1a", b'"', b"\\", b"\\ud800", b"9" * 5000),
     *(text.encode() for text in ("\u0085\u2028", "\u3000", "\u202e", "e\u0301", "각ㄱ", "İß")),
-)
-_VALUES: tuple[Any, ...] = (
-    *(None, True, 0, -1, 2**63, 10**400, 0.5, float("nan"), float("inf")),
-    *("", "0", "\0", "\ud800", "a\nb", "../../x", "가나다", [], {}, [None], {"": 0}, [1, "x"]),
 )
 
 
@@ -32,7 +26,6 @@ class Reader:
     seeds: tuple[bytes, ...]
     read: Callable[[bytes], object]
     words: tuple[bytes, ...] = ()  # that the format knows
-    has_json_lines: bool = False  # changed as JSON, half of the time
     named: str = ""
     errors: tuple[type[Exception], ...] = (ValueError,)
 
@@ -43,29 +36,12 @@ Make = Callable[[Path], Reader]  # with a folder of its own
 def mutated(reader: Reader, rng: random.Random) -> bytes:
     """One to four changes of a sound input. Once in 300 the input gets deep."""
     data = rng.choice(reader.seeds)
-    if reader.has_json_lines and rng.random() < 0.5:
-        return _mutated_json(data, rng)
     if rng.random() < 1 / 300:
         opening = rng.choice((b"[", b'{"a":', b"<a>", b"{{", b"(", b"a.", b"\t", "가".encode()))
         return data[: rng.randint(0, len(data))] + opening * _DEEP
     for _ in range(rng.choice((1, 1, 2, 4))):
         data = _changed(data, rng.choice(reader.seeds), rng, reader.words)
     return data[:_MAX_BYTES]
-
-
-def _mutated_json(text: bytes, rng: random.Random) -> bytes:
-    """Values of one line exchanged, removed, doubled or put inside others."""
-    lines = text.split(b"\n")
-    place = rng.randrange(len(lines))
-    try:
-        holder: list[Any] = [json.loads(lines[place])]
-    except ValueError:
-        return text
-    for _ in range(rng.choice((1, 1, 2, 3))):
-        _change_value(holder, rng)
-    changed = json.dumps(holder[0] if holder else None, ensure_ascii=rng.random() < 0.5)
-    lines[place] = changed.encode("utf-8", "surrogatepass")
-    return b"\n".join(lines)
 
 
 def _changed(data: bytes, other: bytes, rng: random.Random, words: Sequence[bytes]) -> bytes:
@@ -88,30 +64,3 @@ def _changed(data: bytes, other: bytes, rng: random.Random, words: Sequence[byte
 def _span(data: bytes, rng: random.Random) -> tuple[int, int]:
     start = rng.randint(0, len(data))
     return start, start + rng.choice((0, 1, 4, 64, len(data)))
-
-
-def _change_value(holder: list[Any], rng: random.Random) -> None:
-    places = [
-        (place, key)
-        for place in _containers(holder)
-        for key in (list(place) if isinstance(place, dict) else range(len(place)))
-    ]
-    if not places:
-        return
-    (place, key), (donor, other_key) = rng.choice(places), rng.choice(places)
-    way, value = rng.randrange(4), place[key]
-    if way == 0:
-        del place[key]
-    elif way == 1:
-        place[key] = json.loads(json.dumps(donor[other_key]))
-    elif way == 2:
-        place[key] = [value] if rng.random() < 0.5 else {"a": value}
-    else:
-        place[key] = json.loads(json.dumps(rng.choice(_VALUES)))
-
-
-def _containers(value: Any) -> list[Any]:
-    """All lists and mappings in a value, itself first."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    own = [value] if isinstance(value, dict | list) else []
-    return own + [place for each in inner for place in _containers(each)]

@@ -139,13 +139,6 @@ def test_a_file_that_ends_within_a_header(tmp_path, ending):
         assert reasons_of(items) == ["첫", "unreadable_file"], last[:length]
 
 
-def test_records_in_zstandard(tmp_path):
-    texts = [f"{number}번째 글 " * 5000 for number in range(9)]
-    data = pa.compress(b"".join(map(record, texts)), "zstd", asbytes=True)
-    for name in ("a.wet.zst", "a.wet.zstd"):
-        assert reasons_of(read_data(tmp_path, data, "wet", name=name)) == texts
-
-
 @pytest.mark.parametrize("kind", ["wet", "warc"])
 def test_line_ends_of_another_system_are_one_short_fault(tmp_path, kind):
     lines = record("글 " * 5000).replace(b"\r\n", b"\n")

@@ -2,7 +2,7 @@
 
 import mwparserfromhell
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.sources.wikipedia import WikiWords, plain_text
@@ -60,6 +60,7 @@ _INLINE = st.recursive(
 )
 
 
+@settings(max_examples=30)
 @given(st.lists(_INLINE, min_size=1, max_size=5))
 def test_words_are_those_of_a_full_parser(paragraphs):
     wikitext = "\n\n".join(paragraphs)
