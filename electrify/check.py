@@ -18,14 +18,19 @@ from typing import TYPE_CHECKING, Any
 from electrify.config.clean import Source
 from electrify.config.fields import NOISE_SUITES
 from electrify.config.load import flatten, load_config, toml_value
-from electrify.config.run import EvaluationRun, RunConfig
+from electrify.config.run import EvaluationRun, ExportConfig, RunConfig
 from electrify.stage.folder import MANIFEST
-from electrify.stage.plan import check_initial, earlier_corpora
+from electrify.stage.plan import (
+    check_initial,
+    earlier_corpora,
+    licence_of,
+    recommended_settings,
+)
 from electrify.stage.remote import is_address
 from electrify.stage.trackers import require_trackers
 from electrify.storage.folder import Folder, explained
 from electrify.storage.hub import hub_failure
-from electrify.system.bundled import config_names
+from electrify.system.bundled import bundled_name, config_names
 from electrify.system.machine import (
     describe_precision,
     load_warning,
@@ -46,7 +51,8 @@ _SCORES = ("evaluate", *NOISE_SUITES)  # of other encoders in `evaluate-<name>`
 _FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "onnx", *_SCORES)
 # by stage: CPU seconds of its start, and MB of text a CPU second (docs/results.md)
 _CPU_SECONDS = {"clean": (6.0, 1.5), "train-vocab": (8.0, 0.9), "encode": (2.0, 6.0)}
-_EXTRAS = ("pipeline", "model", "benchmarks")  # what `electrify run CONFIG` needs
+# what `electrify run CONFIG` needs, and what ONNX files and the text of web pages need
+_EXTRAS = ("pipeline", "model", "benchmarks", "onnx", "web")
 _DEVICES = {  # FLOP/s in matrix products that small networks reach in fine-tuning, assumed
     "one H200": 5e13,
     "two CPU cores": 1e11,
@@ -234,6 +240,13 @@ def describe_run(config: RunConfig) -> list[str]:
         except ModuleNotFoundError as error:
             lines.append(f"{stage_cost.__name__.replace('_', ' ')} is not estimated: {error}")
     lines.append(f"output: {config.output_dir}")
+    start = config.pretrain.initial_model
+    unnamed = config.model_copy(update={"export": ExportConfig()})
+    if start and (licence := licence_of(unnamed)):
+        lines.append(
+            f"licence: {bundled_name(start)} is {licence}, which asks to share alike: so are the "
+            "weights of this run, and who passes them on names where they are from"
+        )
     lines += [
         describe_precision(f"{name}.precision", section.precision)
         for name, section in (("pretrain", config.pretrain), ("evaluate", config.evaluate))
@@ -320,9 +333,11 @@ def evaluation_cost(config: RunConfig) -> list[str]:
     own = options.model_copy(update={"tasks": (), "suites": ()})
     data = load_tasks(own)[1] if options.own_tasks else {}
     num_encoders = 1 + options.random_init_control
+    num_encoders += bool(pretrain.initial_model and options.start_control)
+    recommended = recommended_settings(config)
     num_jobs, flops = 0, 0.0
     for task, _ in check_data(options):
-        settings = hyper_parameters(task, options, config.pretrain.hidden_size)
+        settings = hyper_parameters(task, options, pretrain.hidden_size, recommended)
         count = len(set(options.train_fractions)) * len(seeds_for(task, options))
         count = num_encoders * (count + len(grid(options.search, task)))
         num_predicted = task.num_rows.get(task.reported, 0)

@@ -302,7 +302,7 @@ def evaluate(
     quick: Annotated[
         bool,
         Option(
-            "--quick", help="a first look: one seed, 1,000 rows, two epochs (own tables 200 steps)"
+            "--quick", help="a first look: one seed, 1,000 rows, two epochs (60 steps at least)"
         ),
     ] = False,
     limit: Annotated[

@@ -10,7 +10,14 @@ from huggingface_hub import HfApi
 from electrify.config.run import RunConfig
 from electrify.stage.folder import check_files, input_digest, read_manifest
 from electrify.stage.networks import ENCODER
-from electrify.stage.plan import CARD, NETWORKS, TOKENIZER_FILES, VERBS, output_dir
+from electrify.stage.plan import (
+    CARD,
+    NETWORKS,
+    TOKENIZER_FILES,
+    VERBS,
+    licence_of,
+    output_dir,
+)
 from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
@@ -55,7 +62,7 @@ def publish(
             card = tokenizer_card(config, f"{to}-{NETWORKS[0]}")
         elif part == "dataset":
             card = dataset_card(config, licence)
-        elif not as_made(config, "export").export.licence:
+        elif not licence_of(as_made(config, "export")):
             raise UserError(
                 f"--parts {part}: nobody has said under which licence these weights stand; it "
                 "follows from the text and from the initial model. Set export.licence (such as "

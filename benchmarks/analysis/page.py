@@ -33,7 +33,7 @@ from benchmarks.encoder import generator_of
 from benchmarks.onnx.export import LOGITS, export_onnx, open_session, require_onnx
 from benchmarks.onnx.int8 import quantize
 from electrify.system.outcome import UserError
-from electrify.system.progress import log
+from electrify.system.progress import Progress, log
 
 SOURCE = Path(__file__).with_name("browser")
 _LANGUAGES = {"Hangul": "ko", "Latin": "en"}
@@ -62,7 +62,10 @@ def build_page(path: str, generator: str | None, output: Path) -> None:
         log("page 1/3: onnxruntime-web and tokenizers from npm")
         _install(npm, libraries)
         log(f"page 2/3: {' and '.join(paths)} to int8")
-        networks = {name: _convert(name, Path(of), libraries) for name, of in paths.items()}
+        networks = {}
+        for name, of in paths.items():
+            log(f"page 2/3: {name}, half a minute of two cores")
+            networks[name] = _convert(name, Path(of), libraries)
         log("page 3/3: thresholds, and the folder")
         int8 = replace(
             reader, discriminator=networks["discriminator"], generator=networks.get("generator")
@@ -111,12 +114,12 @@ def _convert(name: str, path: Path, folder: Path) -> _Int8:
 def check_int8(reader: Reader, int8: Reader) -> None:
     """`ValueError` if int8 gives more than `_MAX_OTHERS` of the words of the bundled sentences a
     probability that is farther than `_FAR` from that of fp32."""
-    far = [
-        abs(a.probability - b.probability) > _FAR
-        for sentences in bundled_sentences().values()
-        for sentence in sentences
-        for a, b in zip(read(reader, sentence).words, read(int8, sentence).words, strict=True)
-    ]
+    texts, far = [text for of in bundled_sentences().values() for text in of], list[bool]()
+    with Progress("page: the words of sentences in int8", len(texts), "sentences") as bar:
+        for text in texts:
+            pairs = zip(read(reader, text).words, read(int8, text).words, strict=True)
+            far += [abs(a.probability - b.probability) > _FAR for a, b in pairs]
+            bar.update()
     if (fraction := sum(far) / len(far)) > _MAX_OTHERS:
         raise UserError(
             f"{reader.source.path}: in int8 {fraction:.1%} of {len(far)} words get another "

@@ -139,7 +139,8 @@ def _find_tasks(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
         raise UserError(
             f"{_OPTION}: no evaluation file of {', '.join(repr(task.name) for task in missing)} "
             f"below {' or '.join(str(folder.absolute()) for folder in folders)}; put "
-            f"{', '.join(files)} there{others}"
+            f"{', '.join(files)} there{others}. If you do not score {name!r}, leave it out of "
+            f"{_OPTION}"
         )
     if not present:
         raise UserError(f"{_OPTION}: no task of {name!r} is read from the hub; {_SET_FOLDER}")

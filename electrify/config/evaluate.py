@@ -106,7 +106,12 @@ class SearchOptions(Section):
 
 
 # a first look, `evaluate --quick`: the scores are no one's recipe
-QUICK: Mapping[str, Any] = {"seeds": (0,), "max_train_examples": 1000, "num_epochs": 2.0}
+QUICK: Mapping[str, Any] = {
+    "seeds": (0,),
+    "max_train_examples": 1000,
+    "num_epochs": 2.0,
+    "min_steps": 60,  # as of 1,000 rows, also where there are few
+}
 OwnKind = Literal[
     "classification",
     "multi-label",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -307,7 +308,7 @@ def recommended_settings(
     if model is None and isinstance(config, RunConfig):
         model = config.pretrain.initial_model
         known = {} if model else TABLES["finetuning"][config.pretrain.size]
-    if model is not None and (file := _finetuning_file(model, commit)):
+    if model is not None and (file := _file_of(model, FINETUNING, commit)):
         try:
             known = parse_part(read_json(file), str(file), EvaluateConfig).recommended
         except ValueError as error:
@@ -315,14 +316,29 @@ def recommended_settings(
     return {n: v for n, v in known.items() if n == "recipe" or getattr(options, n) is None}
 
 
-def _finetuning_file(model: str, commit: str | None) -> Path | None:
-    """Beside a model, or in the export of the run that is meant."""
+def licence_of(config: RunConfig) -> str | None:
+    """The licence of a run's weights: the one that the config names, else that of its
+    `initial_model` where its card asks to share alike."""
+    if config.export.licence or not config.pretrain.initial_model:
+        return config.export.licence
+    card = None
+    with suppress(UserError):  # the hub cannot be asked
+        card = _file_of(config.pretrain.initial_model, CARD, None)
+    text = card.read_text(encoding="utf-8", errors="replace") if card else ""
+    named = re.search(r"(?ms)\A---\n.*?^license: *([\w.-]+)$.*?^---$", text)
+    return named[1] if named and re.search(r"-sa\b|gpl", named[1]) else None
+
+
+def _file_of(model: str, name: str, commit: str | None) -> Path | None:
+    """Beside a model, as the card of a folder of networks is, or in the export of the run that is
+    meant."""
     checkpoint, folder = initial_checkpoint(model), Path(model).expanduser()
     if not checkpoint and not folder.is_dir():
-        return file_beside(model, FINETUNING, commit)
+        return file_beside(model, name, commit)
     run = run_folder(checkpoint) if checkpoint else folder
-    places = (folder, folder / NETWORKS[0], run / DEFAULT_MODEL)
-    return next((p / FINETUNING for p in places if (p / FINETUNING).is_file()), None)
+    places = [folder, folder / NETWORKS[0], run / DEFAULT_MODEL]
+    places += [folder.parent] * (folder.name in NETWORKS)
+    return next((p / name for p in places if (p / name).is_file()), None)
 
 
 def scored_folder(config: EvaluationRun) -> Path:

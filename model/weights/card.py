@@ -31,6 +31,7 @@ from electrify.stage.plan import (
     SUMMARY,
     checkpoint_step,
     is_hub_name,
+    licence_of,
     output_dir,
     recommended_settings,
 )
@@ -98,7 +99,7 @@ def write_cards(
             about=texts["objectives"][options.objective],
             use=texts["uses"][_use(options, network)].format(**classes),
             metadata=_metadata(config, network),
-            licence=config.export.licence,
+            licence=licence_of(config),
             licences=_licences_of_text(config),
             sections=sections,
             sources=corpus.get("sources", []),
@@ -146,7 +147,7 @@ def trained_length(config: RunConfig) -> int:
 
 def _metadata(config: RunConfig, network: Network) -> str:
     """The front matter, which the hub reads."""
-    initial, licence = config.pretrain.initial_model, config.export.licence
+    initial, licence = config.pretrain.initial_model, licence_of(config)
     if network.folder == "generator":
         initial = config.pretrain.initial_generator or initial
     data = ModelCardData(

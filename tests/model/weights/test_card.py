@@ -14,12 +14,12 @@ from electrify.config.evaluate import EvaluateConfig
 from electrify.config.load import load_config
 from electrify.config.run import ExportConfig, RunConfig
 from electrify.stage.folder import Stage, input_digest, read_manifest, write_manifest
-from electrify.stage.plan import evaluate_stage, recommended_settings
+from electrify.stage.plan import evaluate_stage, licence_of, recommended_settings
 from electrify.stage.run import run_stage
 from model.export import export
 from model.pretrain import pretrain
 from model.weights.card import add_sections, base_model
-from tests.model.conftest import PIECES, make_run
+from tests.model.conftest import PIECES, make_config, make_run
 from tests.model.trained import records_of
 
 DOMAIN = [*PIECES, "서울에", "##시에", "산"]
@@ -219,6 +219,26 @@ def test_the_recipe_of_the_config_stands_beside_the_encoder(tmp_path):
     assert recommended_settings(second) == json.loads(path.read_text())
     first, *_ = records_of(tmp_path / "second" / "pretrain")
     assert (first["kind"], first["step"]) == ("valid", 0)  # what it starts from
+
+
+@pytest.mark.parametrize("place", ["discriminator", "."])
+def test_a_start_that_asks_to_share_alike_gives_its_licence(tmp_path, place):
+    start = tmp_path / "ko" / "discriminator"
+    start.mkdir(parents=True)
+    config = make_config(tmp_path / "run", initial_model=str(start))
+    heads = {
+        "license: cc-by-sa-4.0\n": "cc-by-sa-4.0",
+        "language: [ko]\nlicense: gpl-3.0\ntags: [a]\n": "gpl-3.0",
+        "license: mit\n": None,  # what it becomes is for the user to say
+        "tags: [a]\n": None,
+    }
+    assert licence_of(config) is None
+    for head, licence in heads.items():
+        (tmp_path / "ko" / place / "README.md").write_text(f"---\n{head}---\n\nlicense: cc-sa\n")
+        assert licence_of(config) == licence
+        named = config.model_copy(update={"export": ExportConfig(licence="mit")})
+        assert licence_of(named) == "mit"
+    assert licence_of(make_config(tmp_path / "run")) is None
 
 
 def test_a_checkpoint_of_unfinished_work_is_exported_beside_the_run(tmp_path):
