@@ -33,23 +33,14 @@ def gaps_of(place: Path, folder: Path, shift: float, alarm: float) -> list[Effec
     """The table of a model of two seeds: `shift` is added to P(bad) where `GROUP` is named, and a
     comment without fault that names women is called offensive with the chance `alarm`."""
     data = add_rows(HATE_SPEECH, load_data(HATE_SPEECH, folder))
-    templates = read_templates("ko")
-    group_of = {
-        tuple(sentence.id.split("|")[:2]): sentence.group
-        for axis in templates.axes.values()
-        for sentence in axis
-    }
+    sentences = [sentence for axis in read_templates("ko").axes.values() for sentence in axis]
+    group_of = {tuple(sentence.id.split("|")[:2]): sentence.group for sentence in sentences}
     rng = np.random.default_rng(1)
     of_word = {key: rng.normal(0, 0.01) for key in group_of}  # every word has some effect
     results = []
     for seed in (0, 1):
-        result = make_result(
-            task=HATE_SPEECH.name,
-            task_version=HATE_SPEECH.version,
-            seed=seed,
-            split=data.split,
-            data_sha256=data.sha256,
-        )
+        of_task = {"task": HATE_SPEECH.name, "task_version": HATE_SPEECH.version, "seed": seed}
+        result = make_result(**of_task, split=data.split, data_sha256=data.sha256)
         results.append(result)
         for split, examples in data.predicted.items():
             predictions = []
@@ -67,8 +58,7 @@ def gaps_of(place: Path, folder: Path, shift: float, alarm: float) -> list[Effec
                     | {"probabilities": [1 - bad, bad / 2, bad / 2]}
                 )
             put_predictions(place, result, predictions, "" if split == data.split else split)
-    tasks, rows = [HATE_SPEECH], {HATE_SPEECH.name: data}
-    done = Evaluated(place, tasks, rows, results)
+    done = Evaluated(place, [HATE_SPEECH], {HATE_SPEECH.name: data}, results)
     write_effects(place / "effects.csv", effects(done))
     return read_csv(place / "effects.csv", Effect)
 
@@ -90,10 +80,8 @@ def test_false_alarms_on_rows_that_name_a_group_are_found(tmp_path, data_folder)
     assert ("false alarms", "women") in found(gaps)
     assert {group for measure, group in found(gaps) if measure != "false alarms"} == set()
     women = next(gap for gap in gaps if (gap.measure, gap.group) == ("false alarms", "women"))
-    assert (women.value, women.other) == (
-        pytest.approx(0.6, abs=0.1),
-        pytest.approx(0.05, abs=0.05),
-    )
+    assert women.value == pytest.approx(0.6, abs=0.1)
+    assert women.other == pytest.approx(0.05, abs=0.05)
 
 
 def test_a_model_without_a_defect_shows_nothing(tmp_path, data_folder):

@@ -40,22 +40,14 @@ def make_run(
         {"kind": "train", "step": step, "tokens": 1000 * step, "flops_paper": 1e9 * step}
         for step in range(50, NUM_STEPS + 1, 50)
     )
-    summary = {
-        "num_steps": NUM_STEPS,
-        "tokens": 1000 * NUM_STEPS,
-        "seconds": 3600.0,
-        "device": "CPU",
-        "flops_paper": metrics[-1]["flops_paper"],
-        "flops_matmul": 2e12,
-    }
-    exported = {"export": {"counts": {"checkpoint": f"checkpoint-{NUM_STEPS}"}}}
+    of_run = {"num_steps": NUM_STEPS, "seconds": 3600.0, "device": "CPU", "flops_matmul": 2e12}
     return RunFolder(
         folder=Path("out/tiny"),
-        manifests=exported,
+        manifests={"export": {"counts": {"checkpoint": f"checkpoint-{NUM_STEPS}"}}},
         unfinished=(),
         corpus={},
         vocabulary={},
-        summary=summary,
+        summary=of_run | {name: metrics[-1][name] for name in ("tokens", "flops_paper")},
         metrics=metrics,
         evaluations={"evaluate": tuple(own)} if own else {},
         checkpoint_evaluations={s: tuple(r) for s, r in (checkpoints or {}).items()},
@@ -66,9 +58,9 @@ def seeds(*values: float, **changes: Any) -> list[Result]:
     return [result(value, seed, **changes) for seed, value in enumerate(values)]
 
 
-def markdown(add, run: RunFolder) -> str:
+def curves_page(run: RunFolder) -> str:
     document = Page("test")
-    add(document, run)
+    add_curves(document, run)
     return text_of(document.text())
 
 
@@ -87,7 +79,7 @@ def test_a_curve_goes_from_the_untrained_network_to_the_export(on_the_way):
     assert [p.tokens for p in points] == [0, 120_000, 300_000, 400_000]  # between two records
     assert points[1].sample.range == (0.1, 0.2)
     assert [p.flops for p in points] == pytest.approx([0, 1.2e11, 3e11, 4e11])
-    assert "| glue-cola | mcc | 120 | 1.2e+05 | 1.2e+11 |" in markdown(add_curves, on_the_way)
+    assert "| glue-cola | mcc | 120 | 1.2e+05 | 1.2e+11 |" in curves_page(on_the_way)
     assert points[1].sample.values == {0: 0.2, 1: 0.1}
 
 
@@ -108,4 +100,4 @@ def test_other_settings_or_data_are_no_point_of_the_curve(on_the_way):
     curves, left_out = curves_of(run)
     assert [p.step for p in curves["glue-cola"]] == [0, 300, 400]
     assert left_out == ["glue-cola at step 120", "glue-cola at step 350"]
-    assert "left out: glue-cola at step 120" in markdown(add_curves, run)
+    assert "left out: glue-cola at step 120" in curves_page(run)

@@ -1,7 +1,5 @@
 """Confusions and the worst examples of a task."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,7 @@ from benchmarks.sections.errors import TaskErrors, add_errors
 from benchmarks.tasks.load import load_data
 from electrify.page.page import Page
 from tests.benchmarks.conftest import make_result, put_predictions, text_of
-from tests.benchmarks.records import DP, NER, RTE, WOS, YNAT, lines_of
+from tests.benchmarks.records import DP, NER, RTE, WOS, YNAT, lines_of, write
 
 
 def label_line(task, number, gold, probabilities):
@@ -49,41 +47,25 @@ def test_the_mean_error_over_seeds_decides_and_equals_stand_in_file_order():
     assert TaskErrors("", RTE, runs).worst() == [(2, 1.0), (1, 0.5)]
 
 
-def make_run(folder: Path, data: Path, texts: list[str], num_seeds: int = 3) -> Path:
-    """A partly evaluated run: half of RTE is wrong for every seed, surest in the first row."""
-    rows = [f"{n}\t{text}\tb {n}\tentailment" for n, text in enumerate(texts)]
-    (data / "RTE").mkdir(parents=True)
-    header = "index\tsentence1\tsentence2\tlabel"
+@pytest.fixture
+def run(tmp_path):
+    """A partly evaluated run on RTE; the first rows are the most wrong."""
+    rows = [f"{n}\tsecret {n} text\tb {n}\tentailment" for n in range(6)]
     for split in ("train", "dev"):
-        (data / "RTE" / f"{split}.tsv").write_text("\n".join([header, *rows]) + "\n", "utf-8")
-    sha256 = load_data(RTE, data).sha256
-    place = folder / "evaluate.partial"
-    place.mkdir(parents=True)
-    for seed in range(num_seeds):
-        predictions = [
-            label_line(RTE, number, "entailment", (0.2, 0.8) if number % 2 == 0 else (0.9, 0.1))
-            for number in range(len(texts))
-        ]
-        for number, prediction in enumerate(predictions, start=1):
-            prediction["id"] = f"dev-{number}"
-        predictions[0]["probabilities"] = [0.01, 0.99]
-        result = make_result(
-            suite="glue",
-            task="glue-rte",
-            task_version="1.0",
-            metric="accuracy",
-            seed=seed,
-            data_sha256=sha256,
-            num_examples=len(predictions),
-        )
-        put_predictions(place, result, predictions)
-        append_result(place / "results.jsonl", result)
-    return folder
+        lines = ["index\tsentence1\tsentence2\tlabel", *rows, ""]
+        write(tmp_path / f"data/RTE/{split}.tsv", "\n".join(lines))
+    fields = {"suite": "glue", "task": "glue-rte", "task_version": "1.0", "metric": "accuracy"}
+    fields |= {"data_sha256": load_data(RTE, tmp_path / "data").sha256, "num_examples": 6}
+    folder, result = tmp_path / "run" / "evaluate.partial", make_result(**fields)
+    folder.mkdir(parents=True)
+    chances = [(0.1 + n / 7, 0.9 - n / 7) for n in range(6)]
+    of_rows = [label_line(RTE, f"dev-{n + 1}", "entailment", p) for n, p in enumerate(chances)]
+    put_predictions(folder, result, of_rows)
+    append_result(folder / "results.jsonl", result)
+    return folder.parent
 
 
-def test_texts_are_quoted_only_where_asked_for(tmp_path):
-    texts = [f"secret {number} text" + " more" * number for number in range(6)]
-    run = make_run(tmp_path / "run", tmp_path / "data", texts)
+def test_texts_are_quoted_only_where_asked_for(tmp_path, run):
     for data_dirs, with_texts in (
         ([tmp_path / "elsewhere", tmp_path / "data"], True),
         ([tmp_path / "data"], False),
