@@ -3,6 +3,7 @@ import math
 import re
 import shutil
 import statistics
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,7 @@ from benchmarks.statistics.scores import task_scores
 from benchmarks.statistics.uncertainty import Interval
 from electrify.config.load import load_config, parse_config
 from electrify.config.run import RunConfig
-from electrify.stage.folder import (
-    fingerprint,
-    read_manifest,
-    write_json,
-    write_manifest,
-    write_text,
-)
+from electrify.stage.folder import fingerprint, read_manifest, write_manifest
 from electrify.stage.plan import (
     clean_stage,
     encode_stage,
@@ -43,21 +38,45 @@ from electrify.stage.plan import (
 )
 from electrify.stage.run import run_stage
 from tests.benchmarks.conftest import make_result, t_half_width, text_of
+from tests.benchmarks.records import write
 
 PRETRAINED, UNTRAINED = (0.8101, 0.8172, 0.8043), (0.4312, 0.3977, 0.4101)
-CLEAN_REPORT = {
-    "sources": [
-        {
-            "language": "ko",
-            "source": "위키백과",
-            "documents_in": 700,
-            "documents_kept": 650,
-            "characters_in": 400_000,
-            "characters_kept": 380_002,
-        }
-    ]
+FIGURES = {
+    "documents_in": 700,
+    "documents_kept": 650,
+    "characters_in": 400_000,
+    "characters_kept": 380_002,
 }
+CLEAN_REPORT = {"sources": [{"language": "ko", "source": "위키백과", **FIGURES}]}
 VOCAB_REPORT = {"vocab_size": 4000, "languages": {"ko": {"pieces_per_word": 1.93}}}
+SUMMARY = {
+    "parameters": {"trained": 2_345_678, "discriminator": 1_234_567, "generator": 987_654},
+    "vocab_size": 4000,
+    "num_steps": 600,
+    "tokens": 614_400,
+    "device": "CPU, 2 threads",
+    "seconds": 121.5,
+    "flops_paper": 2.46e12,
+    "tokens_per_second": 5056.8,
+}
+RUN = """
+seed = 7
+export.dtype = "float16"
+[clean]
+sources = [
+    { kind = "jsonl", language = "ko", path = "ko_*.jsonl", max_documents = 5 },
+    { kind = "text", language = "en", path = 'a "b".txt', document = "line" },
+]
+[pretrain]
+size = "small"
+sequence_length = 64
+num_steps = 600
+warmup_steps = 60
+[evaluate]
+tasks = ["klue-ynat"]
+seeds = [0, 1, 2]
+tasks_options."squad-1.1".num_epochs = 1.0
+"""
 
 
 def put_results(run: Path, text: str) -> None:
@@ -70,67 +89,36 @@ def put_results(run: Path, text: str) -> None:
 
 
 def run_config(folder: Path, **changes: object) -> RunConfig:
-    return parse_config(
-        {
-            "name": folder.name,
-            "seed": 7,
-            "output_dir": str(folder),
-            "clean": {
-                "sources": [
-                    {"kind": "jsonl", "language": "ko", "path": "ko_*.jsonl", "max_documents": 5},
-                    {"kind": "text", "language": "en", "path": 'a "b".txt', "document": "line"},
-                ]
-            },
-            "pretrain": {
-                "sequence_length": 64,
-                "size": "small",
-                "num_steps": 600,
-                "warmup_steps": 60,
-                **changes,
-            },
-            "export": {"dtype": "float16"},
-            "evaluate": {
-                "tasks": ["klue-ynat"],
-                "seeds": [0, 1, 2],
-                "tasks_options": {"squad-1.1": {"num_epochs": 1.0}},  # TOML wants it quoted
-            },
-        }
-    )
+    config = tomllib.loads(RUN) | {"name": folder.name, "output_dir": str(folder)}
+    config["pretrain"] |= changes
+    return parse_config(config)
 
 
 def metrics_lines() -> str:
-    lines = []
-    for step in range(100, 601, 100):
-        figures = {
-            "step": step,
-            "tokens": step * 1024,
-            "seconds": step / 5,
-            "loss": 14.0,
-            "generator_loss": 5 + 3 * math.exp(-step / 200),
-            "discriminator_loss": 0.3,
-            "replaced_fraction": 0.13,
-            "rtd_accuracy": 0.89,
-            "rtd_auc": 0.76,
-            "rtd_precision": 0.7,
-            "rtd_recall": 0.12,
-        }
-        extra = {"learning_rate": 1e-3, "gradient_norm": 1.2, "tokens_per_second": 5100.0}
-        lines += [json.dumps({"kind": "train"} | figures | extra)]
-        lines += [json.dumps({"kind": "valid"} | figures)]
-    return "\n".join(lines) + "\n"
-
-
-def record(model: str, seed: int, value: float, **changes: Any) -> dict[str, Any]:
-    metrics = {"macro_f1": value, "accuracy": value + 0.01}
-    found = make_result(
-        role=model, seed=seed, value=value, metrics=metrics, truncated_fraction=0.05
-    )
-    return found.model_dump(mode="json") | changes
+    losses = {"loss": 14.0, "discriminator_loss": 0.3, "replaced_fraction": 0.13}
+    detection = {"rtd_accuracy": 0.89, "rtd_auc": 0.76, "rtd_precision": 0.7, "rtd_recall": 0.12}
+    speed = {"learning_rate": 1e-3, "gradient_norm": 1.2, "tokens_per_second": 5100.0}
+    rows = [
+        {"kind": kind, "step": step, "tokens": step * 1024, "seconds": step / 5, **more}
+        | {"generator_loss": 5 + 3 * math.exp(-step / 200), **losses, **detection}
+        for step in range(100, 601, 100)
+        for kind, more in (("train", speed), ("valid", {}))
+    ]
+    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def results() -> list[dict[str, Any]]:
-    rows = [record("pretrained", seed, value) for seed, value in enumerate(PRETRAINED)]
-    rows += [record("random-init", seed, value) for seed, value in enumerate(UNTRAINED)]
+    rows = [
+        make_result(
+            role=role,
+            seed=seed,
+            value=value,
+            metrics={"macro_f1": value, "accuracy": value + 0.01},
+            truncated_fraction=0.05,
+        ).model_dump(mode="json")
+        for role, values in (("pretrained", PRETRAINED), ("random-init", UNTRAINED))
+        for seed, value in enumerate(values)
+    ]
     rows[-1]["degenerate"] = "all 140 predictions are '정치'"
     return rows
 
@@ -142,23 +130,13 @@ def lines_of_results(**changes: Any) -> str:
 def make_run(folder: Path, last: str = "evaluate", **changes: object) -> Path:
     """A run folder as the stages leave it, up to the stage `last`."""
     config = run_config(folder, **changes)
-    summary = {
-        "parameters": {"trained": 2_345_678, "discriminator": 1_234_567, "generator": 987_654},
-        "vocab_size": 4000,
-        "num_steps": 600,
-        "tokens": 614_400,
-        "device": "CPU, 2 threads",
-        "seconds": 121.5,
-        "flops_paper": 2.46e12,
-        "tokens_per_second": 5056.8,
-    }
     stages = {
         "clean": (lambda: clean_stage(config, []), {"report.json": CLEAN_REPORT}),
         "vocab": (lambda: vocab_stage(config), {"report.json": VOCAB_REPORT}),
         "shards": (lambda: encode_stage(config), {"index.json": {"format_version": 1}}),
         "pretrain": (
             lambda: pretrain_stage(config),
-            {"summary.json": summary, "metrics.jsonl": metrics_lines()},
+            {"summary.json": SUMMARY, "metrics.jsonl": metrics_lines()},
         ),
         "export": (lambda: export_stage(config), {}),
         "evaluate": (
@@ -168,9 +146,8 @@ def make_run(folder: Path, last: str = "evaluate", **changes: object) -> Path:
     }
     for name, (stage, files) in stages.items():
 
-        def work(partial: Path, files: dict[str, object] = files) -> dict[str, object]:
+        def work(partial: Path, files: dict[str, Any] = files) -> dict[str, object]:
             for file, content in files.items():
-                write = write_text if isinstance(content, str) else write_json
                 write(partial / file, content)
             return {}
 
@@ -360,13 +337,9 @@ def test_a_next_step_is_a_verb_of_a_run_only_where_that_resumes_it():
         assert text.rstrip(".").endswith("he command that began it resumes it")
 
 
-OUTCOMES = {
-    "a": "better",
-    "b": "better",
-    "c": "cannot tell apart",
-    "d": "worse",
-    "e": "not comparable",
-}
+OUTCOMES = dict(
+    zip("abcde", ("better", "better", "cannot tell apart", "worse", "not comparable"), strict=True)
+)
 
 
 @pytest.fixture
@@ -379,8 +352,7 @@ def five_tasks(tmp_path) -> RunFolder:
         for seed in range(3)
     ]
     lines = "".join(record.model_dump_json() + "\n" for record in records)
-    (tmp_path / "evaluate.partial").mkdir()
-    write_text(tmp_path / "evaluate.partial" / "results.jsonl", lines)
+    write(tmp_path / "evaluate.partial" / "results.jsonl", lines)
     return replace(read_run(tmp_path), unfinished=())
 
 
