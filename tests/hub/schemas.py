@@ -145,7 +145,7 @@ def add_tasks(hub: Hub) -> None:
                 end = f"{split}/0000.parquet" if is_converted else f"{split}-00000-of-00001.parquet"
                 files[f"{config}/{end}"] = _split(columns, split)
         if not is_converted:
-            files["README.md"] = _card(configs).encode()
+            files["README.md"] = card(configs).encode()
         hub.add("datasets", name, files, revision)
 
 
@@ -190,7 +190,8 @@ def _value(name: str, feature: Any, number: int, is_hidden: bool) -> Any:
     return f"{_SENTENCE} {number}번"
 
 
-def _card(configs: Mapping[str, tuple[str, str]]) -> str:
+def card(configs: Mapping[str, tuple[str, str]]) -> str:
+    """The README of a data set, which says what its configurations and splits are."""
     lines = ["---", "configs:"]
     for config, (_, splits) in configs.items():
         lines += [f"- config_name: {config}", "  data_files:"]

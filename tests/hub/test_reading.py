@@ -14,7 +14,7 @@ from benchmarks.tasks.load import REVISIONS
 from benchmarks.tasks.registry import TASKS
 from tests.benchmarks.conftest import build_tokenizer, save_electra
 from tests.hub.conftest import Electrify, Ended
-from tests.hub.schemas import SCHEMAS, parquet
+from tests.hub.schemas import SCHEMAS, card, parquet
 from tests.hub.server import Fault, Files, Hub
 
 TINY = "made/tiny"
@@ -130,29 +130,17 @@ def test_a_data_set_without_a_record_is_a_task_of_ones_own(
     left out."""
     features = {"paragraph": Value("string"), "question": Value("string")}
     features |= {"label": ClassLabel(names=["no", "yes"])}
-
-    def rows(split: str, label: int) -> bytes:
-        texts = [f"{split} {text}" for text in SENTENCES]
-        named = [
-            {"paragraph": t, "question": "맑다", "label": min(label, n % 2)}
-            for n, t in enumerate(texts)
+    files = {}
+    for split in ("train", "validation", "test"):
+        rows = [
+            {"paragraph": f"{split} {text}", "question": "맑다"}
+            | {"label": -1 if split == "test" else n % 2}
+            for n, text in enumerate(SENTENCES)
         ]
-        return parquet(named, features)
-
-    files = {f"boolq/{n}.parquet": rows(n, 1) for n in ("train", "validation")}
-    files["boolq/test.parquet"] = rows("test", -1)
-    files["README.md"] = b"""---
-configs:
-- config_name: boolq
-  data_files:
-  - {split: train, path: boolq/train.parquet}
-  - {split: validation, path: boolq/validation.parquet}
-  - {split: test, path: boolq/test.parquet}
-dataset_info:
-- config_name: boolq
-  download_size: 1700000
----
-"""
+        files[f"boolq/{split}-0.parquet"] = parquet(rows, features)
+    size = "dataset_info:\n- config_name: boolq\n  download_size: 1700000\n---\n"
+    about = card({"boolq": ("", "train validation test")})
+    files["README.md"] = about.replace("\n---\n", f"\n{size}").encode()
     commit = hub.add("datasets", "made/boolq", files)
     words = ["--own-task=made/boolq:boolq"]
     ended = _evaluate(electrify, *words, name="own")

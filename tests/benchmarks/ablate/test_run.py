@@ -15,9 +15,9 @@ from benchmarks.ablate.grid import Run, load_grid, plan_runs
 from benchmarks.ablate.run import _link, ablate, execute, is_done
 from electrify.check import check_run
 from electrify.system.progress import Stopped
+from tests.benchmarks.ablate.test_grid import TWO
 from tests.benchmarks.test_report import make_run, run_config
 
-SCRATCH = Path("configs/scratch.toml").absolute()
 SAVES = (
     "import signal, sys, time, pathlib\n"
     "def save(*_):\n"
@@ -31,11 +31,7 @@ SAVES = (
 @pytest.fixture
 def grid(tmp_path: Path):
     path = tmp_path / "grid.toml"
-    path.write_text(
-        f"name = 'tiny'\nbase = '{SCRATCH}'\nseeds = [0, 1]\nnum_processes = 2\n[variants]\n"
-        "half = { 'pretrain.generator_hidden_fraction' = 0.5 }\n"
-        "full = { 'pretrain.generator_hidden_fraction' = 1.0 }\n"
-    )
+    path.write_text(TWO.replace("seeds = [4, 7]", "seeds = [0, 1]\nnum_processes = 2"))
     return load_grid(path)
 
 
