@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from transformers import ElectraConfig, ElectraForQuestionAnswering
 
 from benchmarks.tasks.heads.linear import JointHead, SpanHead
 from tests.benchmarks.records import encoder_of_width
@@ -40,25 +41,20 @@ def joint_head(**options) -> JointHead:
 
 def end_log_probs(head: JointHead, states: Tensor, allowed: Tensor, start: int) -> Tensor:
     """log p(end | start) of one row (T, H), over the allowed positions; -inf elsewhere."""
-    scores = []
-    for end in range(len(states)):
-        pair = torch.cat([states[start], states[end]])
-        hidden = F.gelu(head.end_hidden.weight @ pair + head.end_hidden.bias)
-        scores.append(head.end.weight[0] @ hidden + head.end.bias[0])
-    return torch.stack(scores).masked_fill(~allowed, -math.inf).log_softmax(dim=0)
+    pairs = torch.stack([torch.cat([states[start], end]) for end in states])
+    scores = head.end(F.gelu(head.end_hidden(pairs))).squeeze(-1)
+    return scores.masked_fill(~allowed, -math.inf).log_softmax(dim=0)
 
 
 def start_log_probs(head: JointHead, states: Tensor, allowed: Tensor) -> Tensor:
-    scores = states @ head.start.weight[0] + head.start.bias[0]
+    scores = head.start(states).squeeze(-1)
     return scores.masked_fill(~allowed, -math.inf).log_softmax(dim=0)
 
 
 def impossible_logit(head: JointHead, states: Tensor, allowed: Tensor) -> Tensor:
     mean = start_log_probs(head, states, allowed).exp() @ states
-    hidden = F.gelu(
-        head.answerable_hidden.weight @ torch.cat([states[0], mean]) + head.answerable_hidden.bias
-    )
-    return head.answerable.weight[0] @ hidden + head.answerable.bias[0]
+    hidden = F.gelu(head.answerable_hidden(torch.cat([states[0], mean])))
+    return head.answerable(hidden).squeeze()
 
 
 def test_the_beam_holds_the_best_starts_and_the_best_ends_of_each():
@@ -76,12 +72,10 @@ def test_the_beam_holds_the_best_starts_and_the_best_ends_of_each():
         for place, start in enumerate(starts.indices.tolist()):
             ends = end_log_probs(head, states[row], allowed, start).topk(3)
             assert outputs["end_index"][row, place].tolist() == ends.indices.tolist()
-            torch.testing.assert_close(
-                outputs["end_log_probs"][row, place], ends.values, rtol=1e-4, atol=1e-4
-            )
-        torch.testing.assert_close(
-            outputs["impossible_logit"][row], impossible_logit(head, states[row], allowed)
-        )
+            found = outputs["end_log_probs"][row, place]
+            torch.testing.assert_close(found, ends.values, rtol=1e-4, atol=1e-4)
+        expected = impossible_logit(head, states[row], allowed)
+        torch.testing.assert_close(outputs["impossible_logit"][row], expected)
 
 
 def test_the_loss_reads_the_end_behind_the_right_start():
@@ -107,8 +101,6 @@ def test_the_loss_reads_the_end_behind_the_right_start():
 
 
 def test_the_plain_head_is_that_of_transformers():
-    from transformers import ElectraConfig, ElectraForQuestionAnswering
-
     sizes = {"embedding_size": HIDDEN, "hidden_size": HIDDEN, "intermediate_size": 16}
     config = ElectraConfig(vocab_size=40, **sizes, num_hidden_layers=1, num_attention_heads=2)
     with torch.random.fork_rng():
