@@ -74,6 +74,12 @@ def files_of(folder: Path) -> dict[str, bytes]:
     }
 
 
+def write_topics(file: Path) -> Path:
+    """Titles with their labels, as a table of a user's own."""
+    rows = [f"{row['title']} {n},{row['label']}" for n, row in enumerate(topic_rows(60, "own"))]
+    return write(file, "\n".join(["headline,topic", *rows]))
+
+
 def test_writes_a_record_and_predictions_for_every_seed(
     make_config, model_folder, started, tmp_path
 ):
@@ -129,9 +135,7 @@ def test_auto_is_settled_once_for_the_tasks_of_an_evaluation(
 ):
     """Later fine-tunings are computed as the first ones of their tasks, wherever it is continued;
     what other tasks were computed in decides nothing."""
-    rows = [f"{row['title']} {n},{row['label']}" for n, row in enumerate(topic_rows(60, "own"))]
-    file = write(tmp_path / "own.csv", "\n".join(["headline,topic", *rows]))
-    own = {"tasks": [], "own_tasks": [{"train": str(file)}]}
+    own = {"tasks": [], "own_tasks": [{"train": str(write_topics(tmp_path / "own.csv"))}]}
     for options, flag in (({}, "amx_bf16"), ({"seeds": [0, 1]}, None), (own, None)):
         monkeypatch.setattr("electrify.system.machine.bf16_flag", lambda flag=flag: flag)
         config = make_config(num_epochs=1, **options)
@@ -301,9 +305,7 @@ def test_a_task_of_ones_own_is_scored_and_reported_as_others(
     make_config, model_folder, started, tmp_path
 ):
     """Other data of the same name are other fine-tunings."""
-    rows = [f"{row['title']} {n},{row['label']}" for n, row in enumerate(topic_rows(60, "own"))]
-    file = tmp_path / "topics.csv"
-    file.write_text("\n".join(["headline,topic", *rows]), encoding="utf-8")
+    file = write_topics(tmp_path / "topics.csv")
     options = {"num_epochs": 1, "min_steps": 1, "tasks": []}
     options["own_tasks"] = [{"train": str(file)}]
     config = make_config(bag_of_words=True, data_dir=None, **options)
@@ -322,7 +324,7 @@ def test_a_task_of_ones_own_is_scored_and_reported_as_others(
         baseline="random-init",
     )
     assert "topics" in (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
-    file.write_text("\n".join(["headline,topic", *rows, "새 축구,스포츠"]), encoding="utf-8")
+    write(file, f"{file.read_text(encoding='utf-8')}\n새 축구,스포츠")
     evaluate(config, str(model_folder))
     assert len(started) == 2
 

@@ -61,23 +61,14 @@ def test_columns_with_numbers_are_choices(tmp_path: Path):
     assert example.gold == 1
 
 
-@pytest.mark.parametrize(
-    ("labels", "expected"),
-    [
-        ([0, 2, 1], [0, 2, 1]),
-        ([1, 3, 2], [0, 2, 1]),
-        (["A", "C", "B"], [0, 2, 1]),
-        (["a", "c", "b"], [0, 2, 1]),
-    ],
-)
-def test_a_list_of_choices_has_its_names(tmp_path: Path, labels: list[Any], expected: list[int]):
-    rows = [
-        {"ctx": "그는", "endings": ["간다", "온다", "잔다"], "label": label} for label in labels
-    ]
+@pytest.mark.parametrize("labels", [[0, 2, 1], [1, 3, 2], "ACB", "acb"])
+def test_a_list_of_choices_has_its_names(tmp_path: Path, labels: Any):
+    endings = ["간다", "온다", "잔다"]
+    rows = [{"ctx": "그는", "endings": endings, "label": label} for label in labels]
     task = own_task_of(tmp_path, rows, text="ctx")
     assert task.choice_fields == ("endings",)
     examples = [e for row in rows for e in task.examples(row, "x", "here", True)]
-    assert [example.gold for example in examples] == expected
+    assert [example.gold for example in examples] == [0, 2, 1]
 
 
 def make_examples(*numbers: int) -> list[GoldExample]:

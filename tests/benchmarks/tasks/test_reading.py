@@ -210,8 +210,7 @@ def test_rows_of_another_number_than_the_official_one_have_a_name_of_their_own(
     tmp_path, official, split, parts
 ):
     write(tmp_path / "ynat-v1.1_train.json", [YNAT_ROW])
-    write(
-        tmp_path / "ynat-v1.1_dev.json", [YNAT_ROW | {"guid": str(number)} for number in range(3)]
-    )
+    rows = [YNAT_ROW | {"guid": str(number)} for number in range(3)]
+    write(tmp_path / "ynat-v1.1_dev.json", rows)
     data = load_data(replace(YNAT, num_rows=official), tmp_path)
     assert (data.split, data.parts) == (split, parts)
