@@ -17,11 +17,11 @@ from electrify.config.run import RunConfig
 def test_a_kept_network_predicts_what_was_scored(
     make_config: Callable[..., RunConfig], model_folder: Path, ynat_folder: Path
 ) -> None:
-    config = make_config(pooling="mean", seeds=[3, 4])
+    config = make_config(pooling="mean", seeds=[3, 4], num_epochs=1)
     evaluate(config, str(model_folder), name="one")
     folder = Path(config.output_dir) / "evaluate-one"
     assert not (folder / "models").exists()
-    config = make_config(pooling="mean", seeds=[3, 4], keep_models=True)
+    config = make_config(pooling="mean", seeds=[3, 4], num_epochs=1, keep_models=True)
     evaluate(config, str(model_folder), name="one")  # done again, and kept
     (place,) = kept_folders(folder)
     (predictions,) = (folder / "predictions" / "klue-ynat").glob("pretrained-3-*")
@@ -37,7 +37,7 @@ def test_a_kept_network_predicts_what_was_scored(
         (theirs,) = predict([example.texts[0]], top_k=1)
         assert theirs[0]["label"] == said["prediction"]
         assert theirs[0]["score"] == pytest.approx(max(said["probabilities"]), abs=1e-5)
-    other = make_config(pooling="mean", seeds=[3], keep_models=True, num_epochs=1)
+    other = make_config(pooling="mean", seeds=[3], keep_models=True, num_epochs=2)
     evaluate(other, str(model_folder), name="one")
     (later,) = kept_folders(folder)
     assert read_kept(later).settings != kept.settings
