@@ -107,7 +107,7 @@ def test_exported_folders_open_in_transformers(demo: Path):
     hidden = AutoModel.from_pretrained(folder)(**encoded).last_hidden_state
     assert hidden.shape == (1, encoded["input_ids"].shape[1], 256)
     logits = AutoModelForTokenClassification.from_pretrained(folder)(**encoded).logits
-    assert logits.shape == (*encoded["input_ids"].shape, 1)
+    assert logits.shape == (*encoded["input_ids"].shape, 2)  # original, replaced
     generator = AutoModelForMaskedLM.from_pretrained(demo / "export" / "generator")
     assert generator(**encoded).logits.shape[-1] == len(tokenizer)
 
