@@ -103,7 +103,7 @@ def test_exported_folders_open_in_transformers(demo: Path):
         demo / "vocab" / "tokenizer.json"
     ).read_bytes()
     encoded = tokenizer("봄이 오면 꽃이 핀다.", "사람들이 걷는다.", return_tensors="pt")
-    assert encoded["token_type_ids"].unique().tolist() == [0, 1]
+    assert "token_type_ids" not in encoded  # a modern network takes none
     hidden = AutoModel.from_pretrained(folder)(**encoded).last_hidden_state
     assert hidden.shape == (1, encoded["input_ids"].shape[1], 256)
     logits = AutoModelForTokenClassification.from_pretrained(folder)(**encoded).logits
