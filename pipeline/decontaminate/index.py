@@ -30,6 +30,7 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 from pipeline.dedup.records import run_starts
 from pipeline.rules.characters import code_points
+from pipeline.rules.quality import hash_runs
 
 Letters = NDArray[np.uint32]
 Keys = NDArray[np.uint64]
@@ -44,7 +45,6 @@ _TOGETHER = re.compile(
     r"&(?:amp;)*(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"
     rf"|[^\0][\u1160-\u11ff\ud7b0-\ud7ff{_JOINING}]+|[\uff66-\uff9d][\uff9e\uff9f]"
 )
-_BASE = 0x9E3779B97F4A7C15  # odd; sums of letter * _BASE**n mod 2**64
 _MIX = 0xD6E8FEB86659FD93
 _STATISTICS = "statistics.json"  # of an index, what `read_statistics` reads
 
@@ -228,20 +228,8 @@ def _compose(text: str) -> tuple[str, Ints | None]:
 
 
 def gram_keys(letters: Letters, width: int) -> Keys:
-    """A hash of each `width` letters in a row, where `width` is 4, 8 or 12.
-
-    Polynomials by doubling: h8[i] = h4[i] * B**4 + h4[i + 4]; two to four passes over the text.
-    """
-    assert width in (4, 8, 12)
-    if len(letters) < width:
-        return np.empty(0, dtype=np.uint64)
-    fours = letters.astype(np.uint64)
-    for num in (1, 2):  # one letter, then two, with as many behind them
-        fours = fours[:-num] * np.uint64(_BASE**num % 2**64) + fours[num:]
-    keys = fours
-    for have in range(4, width, 4):
-        keys = keys[: len(letters) - have - 3] * np.uint64(_BASE**4 % 2**64)
-        keys += fours[have:]
+    """A hash of each `width` letters in a row, whose first bits are mixed too."""
+    keys = hash_runs(letters.astype(np.uint64), width)
     keys = keys ^ (keys >> np.uint64(29))
     keys *= np.uint64(_MIX)
     return keys

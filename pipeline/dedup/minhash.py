@@ -132,7 +132,8 @@ def fold(text: str) -> str:
 def _fold_words(text: str, positions: Offsets) -> str:
     """The text with the words folded that have characters at these positions: nothing joins a space
     or a newline."""
-    pieces, copied = [], 0
+    pieces: list[str] = []
+    copied = 0
     for position in positions.tolist():
         if position >= copied:
             space = text.rfind(" ", copied, position)

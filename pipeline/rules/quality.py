@@ -111,7 +111,7 @@ def limits_for(
 def repeated_fraction(keys: NDArray[np.uint64], lengths: NDArray[np.int64], size: int) -> float:
     """Fraction of the characters that lie in a run of `size` words that stood earlier; words have
     `keys` and `lengths`."""
-    hashes = _hashes_of_runs(keys, size)
+    hashes = hash_runs(keys, size)
     chosen = _not_alone(hashes)
     order = chosen[np.argsort(hashes[chosen], kind="stable")]
     again = order[1:][hashes[order[1:]] == hashes[order[:-1]]]
@@ -129,7 +129,7 @@ def top_fraction(keys: NDArray[np.uint64], lengths: NDArray[np.int64], size: int
 
     Overlapping runs count as often as they stand, as with Gopher; 0 if none stands twice.
     """
-    hashes = _hashes_of_runs(keys, size)
+    hashes = hash_runs(keys, size)
     repeated, counts = np.unique(hashes[_not_alone(hashes)], return_counts=True)
     highest = int(counts.max(initial=1))
     if highest == 1:
@@ -140,13 +140,14 @@ def top_fraction(keys: NDArray[np.uint64], lengths: NDArray[np.int64], size: int
     return min(1.0, longest * highest / int(ends[-1]))
 
 
-def _hashes_of_runs(keys: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
-    """Of every run of `size` words: sum of key_i * odd^i modulo 2^64."""
-    num = max(0, len(keys) - size + 1)
-    hashes = np.zeros(num, dtype=np.uint64)
-    for index in range(size if num else 0):
-        hashes += keys[index : index + num] * _POWERS[index]
-    return hashes
+def hash_runs(keys: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
+    """A polynomial modulo 2^64 in the keys of every run of `size`, by doubling."""
+    if size == 1 or len(keys) < size:
+        return keys[: max(0, len(keys) - size + 1)]
+    half = size // 2
+    halves = hash_runs(keys, half)
+    hashes = halves[:-half] * _POWERS[half - 1] + halves[half:]
+    return hashes[:-1] * _POWERS[0] + keys[size - 1 :] if size % 2 else hashes
 
 
 def _not_alone(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:

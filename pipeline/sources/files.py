@@ -171,8 +171,7 @@ def _readable_files(source: Source, where: str) -> list[tuple[str, int]]:
         ending = text_ending(path)
         is_table = source.kind in _TABLES and ending.removeprefix(".") in _TABLES
         if not is_table and (advice := REFUSED.get(ending)):
-            shown = path
-            raise UserError(f"{where}: kind = {source.kind!r} cannot read {shown}, {advice}")
+            raise UserError(f"{where}: kind = {source.kind!r} cannot read {path}, {advice}")
     return files
 
 
