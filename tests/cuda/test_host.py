@@ -101,6 +101,7 @@ def test_what_cuda_forbids_in_a_recording_is_found_and_training_continues(
     assert step.is_recorded == (name == "nothing")
 
 
+@pytest.mark.slow
 def test_out_of_memory_names_micro_batches_that_fit(device: torch.device):
     model = random_model(hidden_size=256, num_attention_heads=4).to(device)
     torch.cuda.empty_cache()
