@@ -21,30 +21,11 @@ from model.pretrain import pretrain
 from model.weights.card import add_sections, base_model
 from tests.model.conftest import PIECES, make_config, make_run
 from tests.model.trained import records_of
+from tests.pipeline.cases import read_cases
 
 DOMAIN = [*PIECES, "서울에", "##시에", "산"]
 SHORT = {"num_steps": 6, "warmup_steps": 1, "valid_every_steps": 3, "num_valid_batches": 1}
-REPORT = {
-    "licences": [{"licence": "CC BY-SA 4.0", "documents": 10004}],
-    "sources": [
-        {"language": "ko", "source": "wikipedia", "documents_in": 12345, "documents_kept": 10000},
-        {"language": "ko", "source": "news", "documents_in": 5, "documents_kept": 4},
-    ],
-    "removed": [
-        {"reason": "near_duplicate", "language": "ko", "source": "wikipedia", "documents": 2000},
-        {"reason": "near_duplicate", "language": "ko", "source": "news", "documents": 1},
-        {"reason": "too_short", "language": "ko", "source": "wikipedia", "documents": 345},
-    ],
-    "benchmarks": [{"task": "klue-nli", "texts": 6000, "too_short": 3}],
-    "contamination": [
-        {"task": "klue-nli", "kind": kind, "language": language, "count": count}
-        for kind, language, count in (
-            ("documents_removed", "ko", 1200),
-            ("documents_removed", "en", 34),
-            ("documents_changed", "ko", 5),
-        )
-    ],
-}
+REPORT = read_cases(__file__)
 
 
 def cleaned_run(folder: Path, pieces: Sequence[str] = PIECES, **options: object) -> RunConfig:
