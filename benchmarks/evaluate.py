@@ -85,7 +85,7 @@ def evaluate(
     """
     options = config.evaluate.model_copy(update={"suites": config.evaluate.task_suites})
     if noise_suite is not None:
-        from benchmarks.noise.effects import Evaluated, write_effects
+        from benchmarks.noise.effects import write_effects
         from benchmarks.noise.suites import SUITES, noise_options
 
         options = noise_options(config.evaluate, noise_suite)
@@ -134,8 +134,8 @@ def evaluate(
         results = current_results(partial)
         write_scores(results, partial)
         if noise_suite is not None:
-            done = Evaluated(partial, tasks, data, results)
-            write_effects(partial / f"{noise_suite}.csv", SUITES[noise_suite].effects(done))
+            effects = SUITES[noise_suite].effects(partial, results, data)
+            write_effects(partial / f"{noise_suite}.csv", effects)
         else:
             write_submissions(partial)
         num_degenerate = sum(result.degenerate is not None for result in results)

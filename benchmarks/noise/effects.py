@@ -1,20 +1,18 @@
 """What robustness and fairness find: a table, a section of page and model card, a verdict."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from benchmarks.results.results import BASELINES, Result
+from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder
-from benchmarks.results.table import Part, Record, Table, add_parts, read_csv, write_csv
+from benchmarks.results.table import Record, read_csv, write_csv
 from benchmarks.statistics.comparison import ALPHA, holm
 from benchmarks.statistics.uncertainty import Interval
-from benchmarks.tasks.load import TaskData
-from benchmarks.tasks.task import Task
 from electrify.config.fields import NOISE_SUITES
 from electrify.page.page import Page
 from electrify.storage.files import read_toml
@@ -22,15 +20,6 @@ from electrify.system.progress import warn
 
 _OWN = "pretrained"
 _TEXTS = read_toml(Path(__file__).with_name("measures.toml"))
-
-
-class Evaluated(NamedTuple):
-    """Finished fine-tunings that a suite looks at; their predictions stand in the folder."""
-
-    folder: Path
-    tasks: Sequence[Task]
-    data: Mapping[str, TaskData]
-    results: Sequence[Result]
 
 
 class Effect(BaseModel):
@@ -127,33 +116,32 @@ def add_noise(page: Page, run: RunFolder) -> None:
         )
     for (label, suite), effects in _effects(run).items():
         page.heading(f"{label} {suite}".strip(), level=3)
-        add_parts(page, _parts(suite, effects))
+        _add_effects(page, suite, effects)
 
 
 def noise_card_lines(run: RunFolder) -> list[str]:
     """For the model card of the run's own encoder; none where it was exported again since."""
-    export = run.manifests.get("export", {}).get("digest")
+    export, page = run.manifests.get("export", {}).get("digest"), Page("")
     inputs = [run.manifests[stage]["inputs"] for stage in NOISE_SUITES if stage in run.noise]
-    if any(digests.get("export") != export for digests in inputs):
-        return []
-    page = Page("")
-    for (label, suite), effects in _effects(run).items():
-        add_parts(page, _parts(suite, effects) if not label else ())
+    if all(digests.get("export") == export for digests in inputs):
+        for (label, suite), effects in _effects(run).items():
+            if not label:
+                _add_effects(page, suite, effects)
     return page.markdown().splitlines()[1:]
 
 
-def _parts(suite: str, effects: Sequence[Effect]) -> Iterator[Part]:
+def _add_effects(page: Page, suite: str, effects: Sequence[Effect]) -> None:
     """What the suite does, its table, and what each measure shows and does not show."""
-    own = [effect for effect in effects if effect.encoder == _OWN]
-    yield _TEXTS[suite].format(tests=len(own), seeds=max(e.seeds for e in effects), alpha=ALPHA)
+    own, seeds = [e for e in effects if e.encoder == _OWN], max(e.seeds for e in effects)
+    page.paragraph(_TEXTS[suite].format(tests=len(own), seeds=seeds, alpha=ALPHA))
     if suite == "robustness":
-        yield Table.of(list(map(_row, effects)), "Drops")
-        return
+        return page.records(list(map(_row, effects)), "Drops")
     measures = dict.fromkeys(effect.measure for effect in own)
     rows: list[Record] = [{"measure": name} | _TEXTS["measures"][name] for name in measures]
-    yield Table.of(rows, "What each measure says")
-    shown = [_row(effect) for effect in own if effect.is_shown]
-    yield Table.of(shown, "Gaps that are shown") if shown else _TEXTS["no_gap"]
+    page.records(rows, "What each measure says")
+    if shown := [_row(effect) for effect in own if effect.is_shown]:
+        return page.records(shown, "Gaps that are shown")
+    return page.paragraph(_TEXTS["no_gap"])
 
 
 def _row(effect: Effect) -> Record:

@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.noise.effects import Effect, Evaluated
+from benchmarks.noise.effects import Effect
 from benchmarks.results.predictions import predictions_of_result
+from benchmarks.results.results import Result
 from benchmarks.statistics.uncertainty import Interval, of_variances, variance_of_mean
-from benchmarks.tasks.labels import Classification
 from benchmarks.tasks.load import TaskData, rows_digest, split_by_group
+from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import GoldExample, Prediction, Task
 from electrify.storage.files import read_toml
 
@@ -87,23 +88,23 @@ def add_rows(task: Task, data: TaskData) -> TaskData:
     return replace(data, train=learnt, further=further, sha256=data.sha256 | digests)
 
 
-def effects(done: Evaluated) -> Iterator[Effect]:
-    for task in done.tasks:
-        assert isinstance(task, Classification)
-        own = [result for result in done.results if result.task == task.name]
-        for encoder, results in groupby(own, lambda result: result.role):
-            runs = [
-                {
-                    str(p["id"]): p
-                    for split in (result.split, HELD_OUT, TEMPLATES)
-                    for p in predictions_of_result(done.folder, result, split) or ()
-                }
-                for result in results
-            ]
-            if all(p["probabilities"] is not None for run in runs for p in run.values()):
-                about = {"task": task.name, "encoder": encoder}
-                yield from _row_gaps(task, runs, done.data[task.name], about)
-                yield from _output_gaps(task, runs, about)
+def effects(
+    folder: Path, results: Sequence[Result], data: Mapping[str, TaskData]
+) -> Iterator[Effect]:
+    results = [result for result in results if result.task in data]
+    for (name, encoder), own in groupby(results, lambda result: (result.task, result.role)):
+        runs = [
+            {
+                str(p["id"]): p
+                for split in (result.split, HELD_OUT, TEMPLATES)
+                for p in predictions_of_result(folder, result, split) or ()
+            }
+            for result in own
+        ]
+        if all(p["probabilities"] is not None for run in runs for p in run.values()):
+            about = {"task": name, "encoder": encoder}
+            yield from _row_gaps(TASKS[name], runs, data[name], about)
+            yield from _output_gaps(TASKS[name], runs, about)
 
 
 def _row_gaps(
@@ -129,9 +130,7 @@ def _row_gaps(
                 yield _gap(first, other, names, first.shape[1])
 
 
-def _output_gaps(
-    task: Classification, runs: Sequence[Run], about: Mapping[str, str]
-) -> Iterator[Effect]:
+def _output_gaps(task: Task, runs: Sequence[Run], about: Mapping[str, str]) -> Iterator[Effect]:
     """The task's probability of a bad label where only the word of a group changes: of each group
     against the others of its axis (of two groups once), the mean of both sides of a pair, and the
     bad side less the good one."""

@@ -28,9 +28,9 @@ from benchmarks.analysis.korean import (
     neighbours,
     syllable_of,
 )
-from benchmarks.noise.effects import Effect, Evaluated
+from benchmarks.noise.effects import Effect
 from benchmarks.results.predictions import predictions_of_result
-from benchmarks.results.results import Result
+from benchmarks.results.results import Result, task_of
 from benchmarks.statistics.uncertainty import estimate, scored
 from benchmarks.tasks.labels import Classification, Regression, RelationExtraction
 from benchmarks.tasks.load import TaskData, rows_digest
@@ -205,12 +205,13 @@ def add_rows(task: Task, data: TaskData) -> TaskData:
     return replace(data, **changes)
 
 
-def effects(done: Evaluated) -> Iterator[Effect]:
-    roles = dict.fromkeys(result.role for result in done.results)
-    for role, task in product(roles, done.tasks):
-        results = [r for r in done.results if (r.role, r.task) == (role, task.name)]
-        if results:
-            yield from _drops(done.folder, task, results)
+def effects(
+    folder: Path, results: Sequence[Result], data: Mapping[str, TaskData]
+) -> Iterator[Effect]:
+    for role, name in product(dict.fromkeys(result.role for result in results), data):
+        own = [result for result in results if (result.role, result.task) == (role, name)]
+        if own and (task := task_of(own[0])):
+            yield from _drops(folder, task, own)
 
 
 def _drops(folder: Path, task: Task, results: Sequence[Result]) -> Iterator[Effect]:

@@ -1,10 +1,12 @@
 """The suites that look at tasks in another way: at which, with which further rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 from benchmarks.noise import fairness, robustness
-from benchmarks.noise.effects import Effect, Evaluated
+from benchmarks.noise.effects import Effect
+from benchmarks.results.results import Result
 from benchmarks.tasks.load import TaskData, has_data
 from benchmarks.tasks.registry import TASKS, tasks_of
 from benchmarks.tasks.task import OWN, Task
@@ -24,8 +26,10 @@ class Suite(Protocol):
     def add_rows(self, task: Task, data: TaskData) -> TaskData:
         """A task's data with the further rows that one fine-tuning predicts, too."""
 
-    def effects(self, done: Evaluated) -> Iterable[Effect]:
-        """What it finds in the predictions, before the correction for several tests."""
+    def effects(
+        self, folder: Path, results: Sequence[Result], data: Mapping[str, TaskData]
+    ) -> Iterable[Effect]:
+        """What it finds in the predictions of a folder, before the correction for several tests."""
 
 
 SUITES = {"robustness": cast(Suite, robustness), "fairness": cast(Suite, fairness)}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.noise import fairness
-from benchmarks.noise.effects import Effect, Evaluated, write_effects
+from benchmarks.noise.effects import Effect, write_effects
 from benchmarks.noise.fairness import TEMPLATES, add_rows, effects, read_templates
 from benchmarks.results.table import read_csv
 from benchmarks.tasks.load import load_data
@@ -58,8 +58,7 @@ def gaps_of(place: Path, folder: Path, shift: float, alarm: float) -> list[Effec
                     | {"probabilities": [1 - bad, bad / 2, bad / 2]}
                 )
             put_predictions(place, result, predictions, "" if split == data.split else split)
-    done = Evaluated(place, [HATE_SPEECH], {HATE_SPEECH.name: data}, results)
-    write_effects(place / "effects.csv", effects(done))
+    write_effects(place / "effects.csv", effects(place, results, {HATE_SPEECH.name: data}))
     return read_csv(place / "effects.csv", Effect)
 
 

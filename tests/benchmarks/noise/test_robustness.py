@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.analysis.korean import letters_of, neighbours
-from benchmarks.noise.effects import Effect, Evaluated, write_effects
+from benchmarks.noise.effects import Effect, write_effects
 from benchmarks.noise.robustness import KINDS, SPLIT, add_rows, effects
 from benchmarks.noise.robustness import perturbed as perturb
 from benchmarks.results.table import read_csv
@@ -76,7 +76,7 @@ def conditions_of(place: Path, data: TaskData, read: Reader) -> list[Effect]:
                 for row in examples
             ]
             put_predictions(place, result, predictions, split if split == SPLIT else "")
-    found = effects(Evaluated(place, [YNAT], {YNAT.name: data}, results))
+    found = effects(place, results, {YNAT.name: data})
     write_effects(place / "effects.csv", found)
     return read_csv(place / "effects.csv", Effect)
 
