@@ -204,13 +204,13 @@ def attribute(reader: Reader, reading: ScoredText, piece: int) -> Attribution:
 
     ids, network = reading.text.ids, reader.discriminator
     window = reader.window_of(piece, len(ids))
-    place, first = reader.place(piece, window), len(reader.before)
+    column, first = reader.column(piece, window), len(reader.before)
     row = torch.from_numpy(reader.row(ids, window))[None].to(reader.device)
     baseline = row.clone()
     baseline[0, first : first + len(window.shown)] = reader.source.tokenizer.mask_token_id
 
     def logit(rows: Tensor) -> Tensor:
-        return replaced_logits(network(input_ids=rows).logits)[:, place]
+        return replaced_logits(network(input_ids=rows).logits)[:, column]
 
     gradients = LayerIntegratedGradients(logit, network.get_input_embeddings())
     with torch.no_grad():
@@ -326,10 +326,10 @@ def _typed(text: str) -> str:
     return _decoded(os.fsencode(text), "the text") if has_bytes else text
 
 
-def _decoded(data: bytes, place: str) -> str:
-    text, encoding = decode_file(data, place)
+def _decoded(data: bytes, name: str) -> str:
+    text, encoding = decode_file(data, name)
     if not is_utf8(encoding):
-        log(f"{place} is not UTF-8: it is read as {encoding}")
+        log(f"{name} is not UTF-8: it is read as {encoding}")
     return text
 
 

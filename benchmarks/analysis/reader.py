@@ -116,7 +116,7 @@ class Reader:
         """What a network reads of a text: the pieces of the window between special tokens."""
         return np.array([*self.before, *ids[window.shown.start : window.shown.stop], *self.after])
 
-    def place(self, piece: int, window: TextWindow) -> int:
+    def column(self, piece: int, window: TextWindow) -> int:
         return piece - window.shown.start + len(self.before)
 
     def window_of(self, piece: int, num_pieces: int) -> TextWindow:
@@ -126,13 +126,13 @@ class Reader:
     def replaced_logits(self, texts: Sequence[Ids]) -> list[Floats]:
         """The discriminator's logits that each piece was replaced, (N,) of each text."""
         logits = [np.empty(len(ids)) for ids in texts]
-        places = [(n, window) for n, ids in enumerate(texts) for window in self.windows(len(ids))]
-        rows = [self.row(texts[n], window) for n, window in places]
+        windows = [(n, window) for n, ids in enumerate(texts) for window in self.windows(len(ids))]
+        rows = [self.row(texts[n], window) for n, window in windows]
         for batch in batches(rows):
             outputs = self.discriminator(**self._padded([rows[i] for i in batch])).logits
             for output, i in zip(replaced_logits(outputs).cpu().numpy(), batch, strict=True):
-                number, window = places[i]
-                judged, start = window.judged, self.place(window.judged.start, window)
+                number, window = windows[i]
+                judged, start = window.judged, self.column(window.judged.start, window)
                 logits[number][judged.start : judged.stop] = output[start : start + len(judged)]
         return logits
 
@@ -142,7 +142,7 @@ class Reader:
         show them together."""
         window = self.window_of(pieces[0], len(ids))
         assert all(piece in window.shown for piece in pieces)
-        row, columns = self.row(ids, window), [self.place(piece, window) for piece in pieces]
+        row, columns = self.row(ids, window), [self.column(piece, window) for piece in pieces]
         row[columns] = self.source.tokenizer.mask_token_id
         where = torch.zeros(len(pieces), dtype=torch.int64), torch.tensor(columns)
         return logits_at(self.generator, self._padded([row]), *where).cpu()

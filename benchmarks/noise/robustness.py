@@ -88,14 +88,14 @@ _ENDING = f"(?:{_LEVEL}|{_SYLLABLE}(?:습니다|어요|는다|다)){_END}"
 
 def _mistyped_syllable(match: re.Match[str], rng: Generator) -> str:
     """A syllable with one of its jamo taken for that of a key beside it, vowel for vowel."""
-    parts = list(letters_of(match[0]))
-    places = [number for number, part in enumerate(parts) if neighbours(part)]
-    if not places:  # ㅢ: pressed as two keys
+    letters = list(letters_of(match[0]))
+    indices = [index for index, letter in enumerate(letters) if neighbours(letter)]
+    if not indices:  # ㅢ: pressed as two keys
         return match[0]
-    place = int(rng.choice(places))
-    jamo = [key for key in neighbours(parts[place]) if key in (LEADS, VOWELS, TAILS)[place]]
-    parts[place] = str(rng.choice(jamo)) if jamo else parts[place]
-    return syllable_of(*parts)
+    index = int(rng.choice(indices))
+    jamo = [key for key in neighbours(letters[index]) if key in (LEADS, VOWELS, TAILS)[index]]
+    letters[index] = str(rng.choice(jamo)) if jamo else letters[index]
+    return syllable_of(*letters)
 
 
 def _particle_dropped(text: str, strength: float, rng: Generator) -> str:

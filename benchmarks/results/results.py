@@ -187,7 +187,7 @@ def current_results(folder: Path) -> list[Result]:
     beside = (
         r
         for r in results
-        if (of := encoders.get((r.task, r.train_fraction))) is None or _stands_beside(r, of)
+        if (own := encoders.get((r.task, r.train_fraction))) is None or _stands_beside(r, own)
     )
     return sorted(
         _latest(beside),

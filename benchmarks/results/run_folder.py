@@ -46,14 +46,14 @@ class RunFolder:
     # folders of finished suites of noise by stage: `robustness` looks at the run's own export,
     # `robustness-<label>` at another encoder
     noise: Mapping[str, Path] = field(default_factory=dict)
-    path: str = ""  # the end of its path that no run beside it has, in place of its name
+    path: str = ""  # the end of its path that no run beside it has, instead of its name
 
     @property
     def name(self) -> str:
         """By which every table and page knows the run and its own encoder."""
         return self.path or self.folder.resolve().name
 
-    def place(self, stage: str) -> Path:
+    def stage_folder(self, stage: str) -> Path:
         """Where a stage's files stand: in its folder, or in the partial one while unfinished."""
         return self.folder / (f"{stage}.partial" if stage in self.unfinished else stage)
 
@@ -78,10 +78,10 @@ def stages_there(folder: Path) -> dict[str, Path]:
     others = {p.name for kind in ("evaluate", *NOISE_SUITES) for p in folder.glob(f"{kind}-*")}
     stages += sorted({name.removesuffix(".partial") for name in others})
     present = {
-        stage: place
+        stage: path
         for stage in stages
-        for place in (folder / f"{stage}.partial", folder / stage)  # a finished one goes before
-        if (place / MANIFEST).exists() or (place.suffix == ".partial" and place.is_dir())
+        for path in (folder / f"{stage}.partial", folder / stage)  # a finished one goes before
+        if (path / MANIFEST).exists() or (path.suffix == ".partial" and path.is_dir())
     }
     if not present:
         raise UserError(
@@ -97,11 +97,11 @@ def read_run(folder: Path) -> RunFolder:
     evaluations: dict[str, tuple[Result, ...]] = {}
     checkpoint_evaluations: dict[int, tuple[Result, ...]] = {}
     low_shot: dict[str, tuple[Result, ...]] = {}
-    for stage, place in present.items():
+    for stage, path in present.items():
         if not stage.startswith("evaluate"):
             continue
-        sound_file(place, RESULTS)
-        records = current_results(place)
+        sound_file(path, RESULTS)
+        records = current_results(path)
         headline = tuple(largest_part(records))
         if match := re.fullmatch(r"evaluate-checkpoint-(\d+)", stage):
             checkpoint_evaluations[int(match[1])] = headline
@@ -109,7 +109,7 @@ def read_run(folder: Path) -> RunFolder:
             evaluations[stage] = headline
         if len(headline) < len(records):
             low_shot[stage] = tuple(records)
-    unfinished = tuple(stage for stage, place in present.items() if place.suffix == ".partial")
+    unfinished = tuple(stage for stage, path in present.items() if path.suffix == ".partial")
     return RunFolder(
         folder=folder,
         manifests={s: read_manifest(p) for s, p in present.items() if s not in unfinished},
@@ -122,8 +122,8 @@ def read_run(folder: Path) -> RunFolder:
         checkpoint_evaluations=dict(sorted(checkpoint_evaluations.items())),
         low_shot=low_shot,
         noise={
-            stage: sound_file(place, f"{stage.partition('-')[0]}.csv").parent
-            for stage, place in present.items()
+            stage: sound_file(path, f"{stage.partition('-')[0]}.csv").parent
+            for stage, path in present.items()
             if stage.startswith(NOISE_SUITES) and stage not in unfinished
         },
     )
@@ -137,61 +137,61 @@ def with_distinct_names(runs: Sequence[RunFolder]) -> list[RunFolder]:
         ends = (path[-length:] for length in range(1, len(path)))
         return next((e for e in ends if [p[-len(e) :] for p in paths].count(e) == 1), path)
 
-    return [replace(run, path="/".join(end(of))) for run, of in zip(runs, paths, strict=True)]
+    return [replace(run, path="/".join(end(path))) for run, path in zip(runs, paths, strict=True)]
 
 
-def results_folder(place: Path) -> Path | None:
+def results_folder(path: Path) -> Path | None:
     """The folder of a file `results.jsonl`, or one that holds such a file; None for a run."""
-    folder = place.parent if place.name == RESULTS else place
+    folder = path.parent if path.name == RESULTS else path
     return folder if (folder / RESULTS).is_file() else None
 
 
-def read_scores(place: Path) -> RunFolder:
+def read_scores(path: Path) -> RunFolder:
     """A run's folder, or the scores of anyone: a folder with `results.jsonl`, or that file.
     `ValueError` where there is none of these, or if a file is damaged."""
-    folder = results_folder(place)
+    folder = results_folder(path)
     if folder is not None:
         records = tuple(largest_part(current_results(folder)))
         return RunFolder(folder, {}, (), {}, {}, {}, (), {"": records})
-    return read_run(place)
+    return read_run(path)
 
 
-def sound_file(place: Path, name: str) -> Path:
+def sound_file(folder: Path, name: str) -> Path:
     """A file of a stage; `ValueError` if, in a finished one, it is not as it was written."""
-    path = place / name
-    if (place / MANIFEST).exists() and path.is_file():
-        entry = read_manifest(place)["files"].get(name)
+    path = folder / name
+    if (folder / MANIFEST).exists() and path.is_file():
+        entry = read_manifest(folder)["files"].get(name)
         if entry is not None and fingerprint(str(path)) != entry["sha256"]:
             raise UserError(
-                f"{path} has changed since it was made: put the old file back, or remove {place} "
+                f"{path} has changed since it was made: put the old file back, or remove {folder} "
                 "and make it again"
             )
     return path
 
 
-def _object(place: Path | None, name: str) -> Json:
+def _object(folder: Path | None, name: str) -> Json:
     """A JSON file of a stage or of figures beside the scores; empty if it is not there."""
-    if place is None or not (path := sound_file(place, name)).is_file():
+    if folder is None or not (path := sound_file(folder, name)).is_file():
         return {}
     try:
         value = read_json(path)
     except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}); remove {place}, run it again") from None
+        raise UserError(f"{path} is damaged ({error}); remove {folder}, run it again") from None
     if not isinstance(value, dict):
         raise UserError(f"{path} holds a {type(value).__name__} where an object is expected")
     return value
 
 
-def _records(place: Path | None, name: str) -> Iterator[Json]:
+def _records(folder: Path | None, name: str) -> Iterator[Json]:
     """JSON objects, one a line; the last line of a partial stage may be cut off by a kill."""
-    if place is None or not (path := sound_file(place, name)).is_file():
+    if folder is None or not (path := sound_file(folder, name)).is_file():
         return
     lines = path.read_bytes().splitlines()
     for number, line in enumerate(lines, start=1):
         try:
             record = parse_json(line, f"{path}, line {number} is damaged: it")
         except ValueError:
-            if number == len(lines) and place.suffix == ".partial":
+            if number == len(lines) and folder.suffix == ".partial":
                 return
             raise
         if not isinstance(record, dict):

@@ -106,10 +106,10 @@ def _plot_means(
     log_x: bool = False,
 ) -> None:
     metric = next(sample.metric for points in curves.values() for _, sample in points)
-    means = {name: [(x, 100 * s.mean) for x, s in of] for name, of in curves.items()}
+    means = {name: [(x, 100 * s.mean) for x, s in points] for name, points in curves.items()}
     bands = {
-        name: [(x, 100 * s.range[0], 100 * s.range[1]) for x, s in of]
-        for name, of in curves.items()
+        name: [(x, 100 * s.range[0], 100 * s.range[1]) for x, s in points]
+        for name, points in curves.items()
     }
     page.line_plot(title, means, over, f"{metric}, percent", log_x=log_x, bands=bands)
 

@@ -85,7 +85,7 @@ def _predictions(run: RunFolder, score: TaskScore) -> tuple[list[list[Prediction
     predictions, notes = [], []
     results = [result for result in score.results if result.role == "pretrained"]
     for result in sorted(results, key=lambda result: result.seed):
-        own = predictions_of_result(run.place(score.stage), result)
+        own = predictions_of_result(run.stage_folder(score.stage), result)
         if own is None:
             notes.append(f"seed {result.seed}: its predictions are not there")
         elif any(p["prediction"] is None for p in own):

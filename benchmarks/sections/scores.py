@@ -81,14 +81,14 @@ def _records(scores: Sequence[TaskScore], columns: Sequence[str]) -> list[Record
     return records
 
 
-def terminal_lines(results: Sequence[Result], place: Path) -> list[str]:
+def terminal_lines(results: Sequence[Result], folder: Path) -> list[str]:
     """For a terminal: the table, what looks wrong, and a sentence for each difference.
 
-    Scores are those that learnt from the largest part of the training split. `place` holds their
+    Scores are those that learnt from the largest part of the training split. `folder` holds their
     predictions.
     """
     results = largest_part(results)
-    scores = task_scores("evaluate", results, place)  # of one encoder
+    scores = task_scores("evaluate", results, folder)  # of one encoder
     lines = Table.of(_records(scores, _TERMINAL)).terminal()
     lines += [f"warning: {score.first.task}: {note}" for score in scores for note in notes(score)]
     compared = against_baselines(scores)
@@ -98,7 +98,7 @@ def terminal_lines(results: Sequence[Result], place: Path) -> list[str]:
             f"{', '.join(weak)}: degenerate, or below a baseline. Another learning rate may suit "
             "this encoder: the same command with --search tries four on held-out training rows"
         )
-    if not compared and place.name == "evaluate":
+    if not compared and folder.name == "evaluate":
         lines.append("nothing to compare with: random initialisation is not scored")
     for (name, model), mean in overall(results).items():
         label = encoder_label(model, results[0].model_path, results[0].model_name)
@@ -133,13 +133,13 @@ def _is_weak(score: TaskScore) -> bool:
     return own.num_degenerate > 0 or gain < 0
 
 
-def write_scores(results: Sequence[Result], place: Path) -> None:
+def write_scores(results: Sequence[Result], folder: Path) -> None:
     """scores.csv: a row a task, encoder and part of the training rows."""
     records: list[Record] = []
     for fraction in dict.fromkeys(result.train_fraction for result in results):
         subset = [result for result in results if result.train_fraction == fraction]
-        records += score_records(task_scores(place.name, subset))
-    write_text(place / SCORES, Table.of(records).csv())
+        records += score_records(task_scores(folder.name, subset))
+    write_text(folder / SCORES, Table.of(records).csv())
 
 
 def score_records(scores: Sequence[TaskScore]) -> list[Record]:

@@ -91,9 +91,9 @@ def curve(run: RunFolder, kind: str, metric: str, over: str = "step", language: 
     records = [record for record in run.metrics if record["kind"] == kind]
     figures = [r.get("languages", {}).get(language, {}) if language else r for r in records]
     return [
-        (float(record[over]), float(of[metric]))
-        for record, of in zip(records, figures, strict=True)
-        if of.get(metric) is not None
+        (float(record[over]), float(own[metric]))
+        for record, own in zip(records, figures, strict=True)
+        if own.get(metric) is not None
     ]
 
 
@@ -266,8 +266,8 @@ def config_toml(run: RunFolder) -> str:
     lines = [f"name = {json.dumps(run.folder.resolve().name, ensure_ascii=False)}"]
     if "seed" in sections["pretrain"]:
         lines.append(f"seed = {sections['pretrain'].pop('seed')}")
-    place = address_of(run.folder) or run.folder.as_posix()
-    lines.append(f"output_dir = {json.dumps(place, ensure_ascii=False)}")
+    address = address_of(run.folder) or run.folder.as_posix()
+    lines.append(f"output_dir = {json.dumps(address, ensure_ascii=False)}")
     for stage, section in sections.items():
         if options := {k: v for k, v in section.items() if v is not None}:
             name = "encode" if stage == "shards" else stage

@@ -66,8 +66,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """
     p_values = [1.0 if math.isnan(p) else p for p in p_values]
     adjusted, largest = [0.0] * len(p_values), 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+    for position, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - position) * p_values[index]))
         adjusted[index] = largest
     return adjusted
 

@@ -113,16 +113,16 @@ def sample_of(results: Sequence[Result], draws: Draws | None = None) -> Sample:
 
 
 def task_scores(
-    stage: str, results: Sequence[Result], place: Path | None = None
+    stage: str, results: Sequence[Result], folder: Path | None = None
 ) -> list[TaskScore]:
     """Group one evaluation's results by task, in order of first appearance.
 
-    `place` is the folder that holds its predictions. Raises `ValueError` for a file of predictions
+    `folder` is the folder that holds its predictions. Raises `ValueError` for a file of predictions
     that is damaged or of another result, and for records of a task that are not of one protocol.
     """
     _check_records(stage, results)
     tasks = dict.fromkeys(result.task for result in results)
-    return [_task_score(stage, [r for r in results if r.task == task], place) for task in tasks]
+    return [_task_score(stage, [r for r in results if r.task == task], folder) for task in tasks]
 
 
 @cache
@@ -131,7 +131,7 @@ def scores_of(run: RunFolder) -> tuple[TaskScore, ...]:
     return tuple(
         score
         for stage, records in run.evaluations.items()
-        for score in task_scores(stage, records, run.place(stage))
+        for score in task_scores(stage, records, run.stage_folder(stage))
     )
 
 
@@ -155,8 +155,8 @@ def _check_records(stage: str, results: Sequence[Result]) -> None:
             )
 
 
-def _task_score(stage: str, results: Sequence[Result], place: Path | None) -> TaskScore:
-    predictions, note = predictions_by_result(results, place)
+def _task_score(stage: str, results: Sequence[Result], folder: Path | None) -> TaskScore:
+    predictions, note = predictions_by_result(results, folder)
     by_role = {}
     for role in ("pretrained", *BASELINES):
         records = [result for result in results if result.role == role]
@@ -168,15 +168,15 @@ def _task_score(stage: str, results: Sequence[Result], place: Path | None) -> Ta
 
 
 def predictions_by_result(
-    results: Sequence[Result], place: Path | None
+    results: Sequence[Result], folder: Path | None
 ) -> tuple[dict[tuple[str, int], Predictions], str]:
-    if place is None:
+    if folder is None:
         return {}, "without predictions"
     if task_of(results[0]) is None:
         return {}, "the task is not known here"
     by_result: dict[tuple[str, int], Predictions] = {}
     for result in results:
-        predictions = predictions_of_result(place, result)
+        predictions = predictions_of_result(folder, result)
         if predictions is None:
             return {}, f"no predictions of {result.encoder}, seed {result.seed}"
         by_result[result.role, result.seed] = predictions

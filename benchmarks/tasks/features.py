@@ -87,8 +87,8 @@ def whole_characters(text: str, offsets: NDArray[np.int64]) -> NDArray[np.int64]
     is_part = np.array([*map(_continues, text), False])
     is_piece = offsets[:, 1] > offsets[:, 0]
     is_part[offsets[is_piece, 0]] = False
-    places = np.where(is_part, len(text), np.arange(len(text) + 1))
-    ends = np.minimum.accumulate(places[::-1])[::-1]  # the first place that is no part, from each
+    starts = np.where(is_part, len(text), np.arange(len(text) + 1))
+    ends = np.minimum.accumulate(starts[::-1])[::-1]  # from each the first that is no part
     whole = offsets.copy()
     whole[is_piece, 1] = ends[offsets[is_piece, 1]]
     return whole
@@ -97,8 +97,8 @@ def whole_characters(text: str, offsets: NDArray[np.int64]) -> NDArray[np.int64]
 def behind_blanks(text: str, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     """Offsets (n, 2) of pieces from their first character that is no blank: byte-level pieces and
     those of SentencePiece begin with the blank before a word. One of blanks alone holds nothing."""
-    places = [len(text) if letter.isspace() else at for at, letter in enumerate(text)]
-    following = np.minimum.accumulate([*places, len(text)][::-1])[::-1]
+    words = [len(text) if letter.isspace() else at for at, letter in enumerate(text)]
+    following = np.minimum.accumulate([*words, len(text)][::-1])[::-1]
     starts, ends = offsets.T
     return np.stack([np.minimum(np.maximum(following[starts], starts), ends), ends], axis=1)
 
@@ -303,7 +303,7 @@ def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
     """The characters of an answer: first, and behind the last; white space at its ends left out.
 
     Where the text does not stand at `start` (escaped characters shift the starts of some sets), the
-    nearest place is taken; None if it stands nowhere.
+    nearest one is taken; None if it stands nowhere.
     """
     kept = text.strip()
     if not kept:
@@ -320,8 +320,8 @@ def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
 def answer_pieces(offsets: NDArray[np.int32], start: int, end: int) -> tuple[int, int] | None:
     """First and last piece that touch the characters from `start` to before `end`; None if none."""
     touching = (offsets[:, 1] > start) & (offsets[:, 0] < end) & (offsets[:, 1] > offsets[:, 0])
-    places = np.flatnonzero(touching)
-    return (int(places[0]), int(places[-1])) if len(places) else None
+    pieces = np.flatnonzero(touching)
+    return (int(pieces[0]), int(pieces[-1])) if len(pieces) else None
 
 
 def window_rows(
@@ -343,8 +343,8 @@ def window_rows(
         context, ids = contexts[question.context], asked[question.question].ids
         num_cut += len(ids) > lengths.question
         ids = ids[: lengths.question]
-        place = _answer_place(question, context.offsets) if train else None
-        if train and question.answers and place is None:
+        gold = _gold_pieces(question, context.offsets) if train else None
+        if train and question.answers and gold is None:
             num_lost += 1
             continue
         bounds = window_bounds(
@@ -354,8 +354,8 @@ def window_rows(
         for (start, end), is_max in zip(bounds, max_context(bounds), strict=True):
             row_ids, types = template.join(ids, context.ids[start:end])
             answer = (0, 0)
-            if place is not None and start <= place[0] and place[1] < end:
-                answer = (place[0] - start + first, place[1] - start + first)
+            if gold is not None and start <= gold[0] and gold[1] < end:
+                answer = (gold[0] - start + first, gold[1] - start + first)
             window = Window(first, is_max, context.offsets[start:end])
             rows.append((row_ids, types, number, *answer, not question.answers, window))
 
@@ -371,7 +371,7 @@ def window_rows(
     return features, num_lost
 
 
-def _answer_place(question: QuestionExample, offsets: NDArray[np.int32]) -> tuple[int, int] | None:
+def _gold_pieces(question: QuestionExample, offsets: NDArray[np.int32]) -> tuple[int, int] | None:
     """First and last piece of the first gold answer, on which all official codes train."""
     if not question.answers:
         return None

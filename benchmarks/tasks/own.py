@@ -465,7 +465,7 @@ def _labels(task: Task, kind: OwnKind, rows: Placed) -> tuple[str, ...]:
             )
         types = sorted({name[2:] for name in names - {OUTSIDE}})
         if kind == "entities":
-            return (*(f"{mark}-{of}" for of in types for mark in "BI"), OUTSIDE)
+            return (*(f"{mark}-{name}" for name in types for mark in "BI"), OUTSIDE)
         return (OUTSIDE, *sorted(names - {OUTSIDE}))
     if len(names) < 2 and (not names or len(values) >= len(rows)):  # a set may be without the label
         only = f"is {min(names)!r} in every row" if names else "has no label in any row"
@@ -486,7 +486,7 @@ def _choice_names(task: MultipleChoice, values: Mapping[str, str], rows: Placed)
     of their columns. `values` has the location of each that occurs."""
     choices = task.choice_fields
     lists = [nested(row, choices[0]) for _, row in rows] if len(choices) == 1 else []
-    number = max((len(of) for of in lists if isinstance(of, list)), default=len(choices))
+    number = max((len(given) for given in lists if isinstance(given, list)), default=len(choices))
     counted = [tuple(map(str, range(start, start + number))) for start in (0, 1)]
     letters = [tuple(letters[:number]) for letters in (ascii_uppercase, ascii_lowercase)]
     for names in (*counted, *letters, tuple(choices)):

@@ -101,12 +101,12 @@ def test_a_long_text_is_read_in_windows_with_surroundings(reader: Reader):
         window = reader.window_of(piece, len(text.ids))
         row = reader.row(text.ids, window)
         assert len(row) <= 32
-        assert row[reader.place(piece, window)] == text.ids[piece]
+        assert row[reader.column(piece, window)] == text.ids[piece]
         assert piece - window.shown.start >= 7 or window.shown.start == 0
         assert window.shown.stop - 1 - piece >= 7 or window.shown.stop == len(text.ids)
         with torch.no_grad():
             alone = reader.discriminator(input_ids=torch.from_numpy(row)[None]).logits[0]
-        expected = float(alone[reader.place(piece, window)])
+        expected = float(alone[reader.column(piece, window)])
         assert logits[piece] == pytest.approx(expected, abs=1e-5)
 
 
