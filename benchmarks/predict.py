@@ -20,7 +20,7 @@ from scipy.special import softmax
 from benchmarks.metrics.tags import entities
 from benchmarks.results.predictions import score_predictions
 from benchmarks.results.results import percent
-from benchmarks.tasks.files import read_own
+from benchmarks.tasks.files import read_own, with_lists
 from benchmarks.tasks.labels import MultiLabelClassification, Regression
 from benchmarks.tasks.own import known_texts
 from benchmarks.tasks.rows import Row, is_missing, nested
@@ -33,11 +33,12 @@ from benchmarks.training.trainer import Trainer
 from electrify.stage.folder import whole_file
 from electrify.storage.encodings import guess_encoding
 from electrify.storage.files import parse_json
-from electrify.storage.tables import guess_delimiter, has_cells, read_rows
+from electrify.storage.tables import guess_delimiter, guess_escape, has_cells, read_rows
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log, warn
 
-_PART_ROWS = 1024  # read, predicted and written at once
+_PART_ROWS = 512  # read, sorted by length, predicted and written at once
+_BATCH_ROWS = 32
 _HEAD_BYTES = 1 << 18  # that tell the encoding and what separates cells
 _TABLES, _LINES = (".csv", ".tsv", ".tab"), (".jsonl", ".ndjson")
 _SAID = ("prediction", "probability")
@@ -75,6 +76,7 @@ def predictions(
     task, tokenizer = kept.task, kept.source.tokenizer
     network = kept.network.to(choose_device("auto"))
     trainer = Trainer(network, task, tokenizer.pad_token_id, settings, str(folder))
+    trainer.prediction_batch_size = _BATCH_ROWS
     numbered, scored, unknown = iter(rows), list[Prediction](), list[str]()
     num_rows = num_cut = num_empty = 0
     with Progress("predict", None, "rows") as bar:
@@ -82,23 +84,23 @@ def predictions(
             if not num_rows:
                 task = trainer.task = _as_read(task, part[0][1], where)
             texts = [(n, row) for n, row in part if not _is_empty(task, row)]
-            read = [_example(task, row, f"{where} row {n}", str(n)) for n, row in texts]
-            examples = [example for example, _ in read]
-            features = task.featurize(examples, tokenizer, settings.max_sequence_length, False)
-            outputs = trainer.predict(features)
-            predicted = task.predictions(examples, features, outputs)
-            said = {
-                int(each["id"]): _said(task, each, place, features.details, outputs)
-                for place, each in enumerate(predicted)
-            }
+            said = dict[int, dict[str, Any]]()
+            if texts:
+                read = [_example(task, row, f"{where} row {n}", str(n)) for n, row in texts]
+                examples = [example for example, _ in read]
+                features = task.featurize(examples, tokenizer, settings.max_sequence_length, False)
+                outputs = trainer.predict(features)
+                predicted = task.predictions(examples, features, outputs)
+                for place, each in enumerate(predicted):
+                    said[int(each["id"])] = _said(task, each, place, features.details, outputs)
+                pairs = zip(predicted, read, strict=True)
+                scored += [each for each, (_, gold) in pairs if gold is True]
+                unknown += [gold for _, gold in read if isinstance(gold, str)]
+                num_cut += features.num_truncated
             for number, row in part:
                 own = {name: value for name, value in row.items() if name not in _SAID}
                 yield {**said.get(number, {"prediction": None}), **own}
-            pairs = zip(predicted, read, strict=True)
-            scored += [each for each, (_, gold) in pairs if gold is True]
-            unknown += [gold for _, gold in read if isinstance(gold, str)]
-            num_rows, num_cut = num_rows + len(part), num_cut + features.num_truncated
-            num_empty += len(part) - len(texts)
+            num_rows, num_empty = num_rows + len(part), num_empty + len(part) - len(texts)
             bar.update(len(part))
     if not num_rows:
         raise UserError(f"{where} has no rows")
@@ -115,11 +117,18 @@ def predictions(
 
 
 def rows_of(file: Path) -> Iterator[tuple[int, Row]]:
-    """The numbered rows of a file, one after the other; of Parquet, JSON and CoNLL all at once."""
+    """The numbered rows of a file as an own task reads them, some at a time; of Parquet, JSON and
+    CoNLL all at once, of .txt a text a line."""
     kind = file.suffix.lower()
     if kind not in (".txt", *_LINES, *_TABLES):
         yield from read_own(file)[0]
         return
+    rows = _raw_rows(file, kind)
+    while part := list(islice(rows, _PART_ROWS)):
+        yield from part if kind == ".txt" else with_lists(part, file)
+
+
+def _raw_rows(file: Path, kind: str) -> Iterator[tuple[int, Row]]:
     with file.open("rb") as binary:
         head = binary.read(_HEAD_BYTES)
     head = head[: head.rfind(b"\n") + 1] or head
@@ -148,7 +157,8 @@ def _table_rows(lines: TextIO, head: str, kind: str) -> Iterator[tuple[int, Row]
     csv.field_size_limit(2**31 - 1)  # a cell may be a whole document
     delimiter = guess_delimiter(head.lstrip("\ufeff"), default="," if kind == ".csv" else "\t")
     names: list[str] = []
-    cells = (row for _, row in read_rows(lines, delimiter))
+    escape = guess_escape(head, delimiter)
+    cells = (row for _, row in read_rows(lines, delimiter, escape=escape))
     for number, row in enumerate(cells):
         if isinstance(row, csv.Error):
             raise UserError(f"{lines.name} row {number}: {row}; is a quotation mark not closed?")
