@@ -177,6 +177,8 @@ def _as_read(task: Task, row: Row, where: str) -> Task:
     if isinstance(task, Tagging) and not isinstance(task, OwnWordTagging):
         own = OwnEntityTagging if isinstance(task, CharacterTagging) else OwnWordTagging
     task = own(**{field.name: getattr(task, field.name) for field in fields(own)})
+    if not task.text_fields:  # of characters in a column
+        task = replace(task, text_fields=("text",))
     missing = [name for name in task.text_fields if nested(row, name) is None]
     if missing and len(task.text_fields) == 1:
         column = next(iter(known_texts([*row]) or ([*row] if len(row) == 1 else [])), None)

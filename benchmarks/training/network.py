@@ -107,7 +107,7 @@ def keep(
 def _label_names(task: Task) -> list[str]:
     """What the network calls its labels: B-PER of PER-B, as token classification reads them."""
     if isinstance(task, Regression):
-        return [task.label_field]
+        return [task.label_field.rpartition(".")[2]]
     is_tagged = isinstance(task, Tagging) and not isinstance(task, WordLabels)
     return list(task.tag_names if is_tagged else task.labels)  # type: ignore[attr-defined]
 
