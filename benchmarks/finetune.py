@@ -26,7 +26,7 @@ from electrify.config.evaluate import EvaluateConfig
 from electrify.stage.folder import write_text
 from electrify.stage.plan import is_hub_name, recommended_settings
 from electrify.system.outcome import UserError
-from electrify.system.progress import log, stop_on_signal, warn
+from electrify.system.progress import Stopped, log, stop_on_signal, warn
 
 _PROMISE = "nothing is written; the same command begins again"
 
@@ -77,7 +77,10 @@ def finetune(
             for seed in seeds:
                 job = Job(task, data, settings, "pretrained", seed, key=f"{key}-{seed}")
                 given = source, options.device, Path(place), f"{key}, seed {seed}", None, stop
-                result, predictions = run_job(job, features, *given)
+                try:
+                    result, predictions = run_job(job, features, *given)
+                except Stopped as stopped:
+                    raise Stopped(_PROMISE, stopped.signal) from None
                 if not (Path(place) / job.key).is_dir():
                     raise UserError(f"{job.label(source)}: {result.degenerate}; lower the rate")
                 if result.degenerate:
@@ -157,6 +160,5 @@ def _card(
         is_retrained=SPLIT_EVAL in data.split and len(scored) == 1,
         num_rows=best.num_train_examples,
         is_number=isinstance(task, Regression),
-        cut=data.split,
     )
     return card

@@ -491,7 +491,9 @@ def finetune(
     output: Annotated[str, _value("FOLDER", "folder to write; it must not exist yet")],
     own_task: Annotated[str | None, _value("FILE", "your own table of texts and labels")] = None,
     task: Annotated[str | None, _value("NAME", "an official task")] = None,
-    seeds: Annotated[int, _value("N", "keep the best of N seeds", "--seeds")] = 1,
+    seeds: Annotated[
+        int, Option("--seeds", metavar="N", min=1, help="keep the best of N seeds")
+    ] = 1,
     onnx: Annotated[bool, Option("--onnx", help="also as ONNX")] = False,
     data_dir: DataDirs = [],
     overrides: Overrides = [],
