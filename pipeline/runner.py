@@ -144,7 +144,8 @@ def _fork(_: bytes, command: Sequence[Any], kept_files: Sequence[int]) -> int:
     if process_id := os.fork():
         return process_id
     try:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in (signal.SIGTERM, signal.SIGHUP):  # they are answered by this process alone
+            signal.signal(number, signal.SIG_DFL)
         first = 3  # others would stay open when this process ends, a lock and the pipe that says so
         for kept in [*sorted(kept_files), os.sysconf("SC_OPEN_MAX")]:
             os.closerange(first, kept)

@@ -151,7 +151,7 @@ def read_pieces(path: Path) -> list[str]:
     `ValueError` if there is none, if a piece stands twice or an id is missing, or if one of BERT's
     special tokens is not there.
     """
-    pieces = _from_json(path / TOKENIZER_FILE) or _from_text(_vocab_txt(path))
+    pieces = _from_json(path / TOKENIZER_FILE) or _from_text(path)
     if len(set(pieces)) < len(pieces):
         twice = next(piece for index, piece in enumerate(pieces) if piece in pieces[:index])
         raise UserError(f"{path}: the piece {twice!r} stands twice; give a valid vocabulary")
@@ -215,14 +215,10 @@ def check_extendable(path: Path, lowercase: bool) -> list[str]:
     return read_pieces(path)
 
 
-def _vocab_txt(path: Path) -> Path:
+def _from_text(path: Path) -> list[str]:
     file = path / "vocab.txt" if path.is_dir() else path
     if not file.is_file():
         raise UserError(f"no vocabulary at {path}: give a folder with vocab.txt, or the file")
-    return file
-
-
-def _from_text(file: Path) -> list[str]:
     try:
         text = file.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:

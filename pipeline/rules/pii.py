@@ -41,11 +41,6 @@ _FOLDED = code_table(
 )
 
 
-def _fold(text: str) -> str:
-    """The text, character by character, with ASCII hyphens, spaces, digits, letters and marks."""
-    return text if text.isascii() else translated(text, _FOLDED)
-
-
 _DIGIT_OR_AT = re.compile("[0-9@０-９＠]")
 
 
@@ -182,7 +177,9 @@ def _search(pattern: str, text: str) -> re.Match[str] | None:
 
 
 def _mask_numbers(text: str, starts: Sequence[int], language: str, counts: dict[str, int]) -> str:
-    plain, copied, left = _fold(text), 0, ""  # `left`: the end of what is written
+    # character by character, with ASCII hyphens, spaces, digits, letters and marks
+    plain = text if text.isascii() else translated(text, _FOLDED)
+    copied, left = 0, ""  # `left`: the end of what is written
     parts: list[str] = []
     for start in starts:
         if start < copied or not (match := _ANY_FORM.match(plain, start)):
