@@ -26,7 +26,7 @@ def _rules(code="ko", profile="none", **options):
 
 @pytest.mark.parametrize("options", _CHOICES)
 @given(text=_TEXTS | st.text("가ㅋa1 \n.~^'\"!;(", max_size=30))
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_cleaning_twice_is_cleaning_once_and_what_changed_is_named(options, text):
     rules = _rules(remove_foreign_lines=True, **options)
     outcome = rules.clean(text)

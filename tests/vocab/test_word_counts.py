@@ -62,7 +62,7 @@ def table_of(counts):
     return pa.table([list(counts), list(counts.values())], schema=COUNTED)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.lists(st.tuples(st.sampled_from(["ko", "en"]), COUNTS), max_size=5))
 def test_packed_words_sum_to_what_was_written(written):
     expected = {"ko": Counter(), "en": Counter()}
@@ -118,7 +118,7 @@ PARTS = [
 ]
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(st.lists(st.sampled_from(PARTS), max_size=25).map("".join), st.booleans(), st.booleans())
 def test_words_are_what_normaliser_and_pretokenizer_make_of_the_whole_text(text, lower, digits):
     normalized = normalizer(lower).normalize_str(text)

@@ -37,7 +37,7 @@ def _hashes(texts):
 
 
 @given(st.lists(st.text(ALPHABET, max_size=40), max_size=8))
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_equal_shingles_have_equal_hashes_and_no_others(texts):
     known = {}
     for text, hashes in zip(texts, _hashes(texts), strict=True):
@@ -50,9 +50,8 @@ def test_equal_shingles_have_equal_hashes_and_no_others(texts):
 
 def test_each_character_has_the_hash_of_what_it_folds_to():
     """Between letters, behind a jamo, a digit and another of its kind, where it might be joined."""
-    places = "가{0}나", "ㅋ{0}a", "1{0}2", "x{0}{0} y"
-    characters = [chr(code) for code in (*range(0xD800), *range(0xE000, 0x10000))]
-    texts = [place.format(character) for character in characters for place in places]
+    characters = map(chr, (*range(0xD800), *range(0xE000, 0x10000)))
+    texts = [f"가{c}나 ㅋ{c}a 1{c}2 x{c}{c} y" for c in characters]
     made, folded = shingle(texts), shingle([minhash.fold(text) for text in texts])
     assert made.offsets.tolist() == folded.offsets.tolist()
     assert (made.hashes == folded.hashes).all()

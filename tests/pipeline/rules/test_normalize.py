@@ -94,7 +94,7 @@ _CHARACTERS = st.sampled_from(
 
 
 @given(st.lists(_CHARACTERS | st.characters(), max_size=20).map("".join))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_twice_is_once_and_composed(text):
     once = normalise_hangul(text)
     assert normalise_hangul(once) == once
@@ -105,7 +105,7 @@ _REPEATS = st.text(st.sampled_from("ㅋㅎ하아!~.a0-= \n👍漢"), max_size=60
 
 
 @given(_REPEATS, st.integers(1, 5))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_no_run_is_longer_and_nothing_but_repeats_goes(text, n):
     squeezed = squeeze_repeats(n)(text)
     assert squeeze_repeats(n)(squeezed) == squeezed

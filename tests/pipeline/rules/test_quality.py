@@ -40,7 +40,7 @@ def _drop(text, language, profile="web"):
 
 
 @given(_WORDS, st.integers(1, 6))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_fractions_of_runs_are_those_of_a_set_and_of_a_counter(words, size):
     seen: set[tuple[str, ...]] = set()
     inside = np.zeros(len(words), dtype=bool)
@@ -143,7 +143,7 @@ def test_no_letters():
 
 
 @given(st.text(max_size=200), st.sampled_from(["ko", "en", "ja"]), st.sampled_from(RULES))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_a_limit_drops_what_lies_on_its_bad_side_and_has_words_and_lines_enough(
     text, language, rule
 ):

@@ -98,7 +98,7 @@ def _table(rows: Sequence[dict[str, str]], delimiter: str) -> str:
     st.sampled_from(_ENCODINGS),
     st.booleans(),
 )
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_what_is_written_in_any_form_packing_and_encoding_comes_back(
     tmp_path_factory, form, texts, packing, encoding, has_parts
 ):

@@ -33,7 +33,7 @@ def test_a_stream_is_the_documents_of_its_language(tmp_path):
     assert shards.languages("valid") == ["ko"]
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=40), st.integers(1, 40), st.data())
 def test_grouping_of_documents_does_not_move_shard_borders(
     tmp_path_factory, lengths, shard_tokens, data
@@ -128,7 +128,7 @@ def stream_of(sizes: list[int]) -> TokenStream:
     return TokenStream([Shard(part, ends) for part in parts], UINT16)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(sizes, st.data())
 def test_taken_ranges_are_slices_of_the_whole(sizes, data):
     """Also empty ones, ones that go over several parts, that meet, that come twice."""
