@@ -18,6 +18,7 @@ def arguments(
     output = f"output_dir={tmp_path_factory.mktemp('run')}"
     given = ["--model", str(model_folder), "--data-dir", str(ynat_folder), "--set", output]
     options = ["keep_models=true", "seeds=[0]", "num_epochs=1.0", "device=cpu", 'pooling="parts"']
+    options += ["random_init_control=false", "bag_of_words=false"]
     words = sets(*(f"evaluate.{option}" for option in options))
     assert main(["evaluate", "--task", "klue-ynat", *given, *words]) == 0
     return ["export", "--onnx", "--force", *given]
