@@ -45,8 +45,7 @@ def write_evaluation(folder, stage="evaluate", num_right=150, with_lines=True, *
     learns twice as much from a seed."""
     place = folder / stage
     place.mkdir(parents=True)
-    manifest = {"files": {}, "inputs": {}, "config": {}, "digest": ""}
-    write_manifest(place, manifest)
+    write_manifest(place, {"files": {}, "inputs": {}, "config": {}, "digest": ""})
     sides = ("pretrained", num_right, 1), ("random-init", NUM_EXAMPLES // 2, 2)
     for role, of_first, of_seed in sides:
         for seed in range(3):
@@ -62,14 +61,8 @@ def closed_bonferroni(p_values):
     """Holm by its definition: each hypothesis against every set that holds it."""
     indices = range(len(p_values))
     families = [family for n in indices for family in itertools.combinations(indices, n + 1)]
-    return [
-        max(
-            min(1.0, len(family) * min(p_values[j] for j in family))
-            for family in families
-            if i in family
-        )
-        for i in indices
-    ]
+    of_family = {of: min(1.0, len(of) * min(p_values[j] for j in of)) for of in families}
+    return [max(p for family, p in of_family.items() if i in family) for i in indices]
 
 
 def test_holm_is_the_closed_test_of_bonferroni():
@@ -160,11 +153,8 @@ def runs(tmp_path):
 
 def test_encoders_of_a_run_against_their_twins_or_one_another(runs):
     own, other = compare_in_run(runs[0], None)
-    assert (own.baseline, own.score.stage, own.comparison.outcome) == (
-        "random initialisation",
-        "evaluate",
-        "better",
-    )
+    found = own.baseline, own.score.stage, own.comparison.outcome
+    assert found == ("random initialisation", "evaluate", "better")
     assert other.score.label == "glue-sst2 (bert)"
     # one family of two
     assert own.comparison.p_corrected == pytest.approx(2 * own.comparison.difference.p)
