@@ -1,4 +1,4 @@
-"""What docs/use.md shows is run, with few steps and the shipped encoder."""
+"""What docs/use.md shows is run, with few steps and a tiny encoder in place of the shipped one."""
 
 import csv
 import re
@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import pipeline
+from transformers import ElectraForPreTraining, pipeline
 
 import electrify
 from electrify.cli import main
+from tests.benchmarks.conftest import save_electra
 
 PAGE = (Path(__file__).parents[1] / "docs/use.md").read_text(encoding="utf-8")
 FEW = ["evaluate.min_steps=2", "evaluate.num_epochs=0.1", "evaluate.device=cpu"]
@@ -24,6 +25,7 @@ def blocks(kind: str) -> list[str]:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the lines of shell were run; without network and checkout."""
     folder = tmp_path_factory.mktemp("use")
+    save_electra(folder / "model/shipped/ko-modern/discriminator", ElectraForPreTraining, 1)
     rows = [("id", "title"), (1, "국회가 새 예산안을 의결했다"), (2, "대표팀이 결승에 올랐다")]
     with (folder / "headlines.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(rows)
@@ -64,7 +66,7 @@ def test_the_python_is_run(block: str, place: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.filterwarnings("ignore")  # of the trainer
 def test_sentence_embeddings_are_trained_and_scored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     (code,) = blocks("py")
     for name in ("pairs.csv", "dev-pairs.csv"):
@@ -72,7 +74,7 @@ def test_sentence_embeddings_are_trained_and_scored(
             rows = [(f"{n}은 어디인가?", f"{name} 문단 {n}") for n in range(6)]
             csv.writer(file).writerows([("anchor", "positive"), *rows])
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    encoder = Path("model/shipped/ko-modern/discriminator").absolute()
+    encoder = place / "model/shipped/ko-modern/discriminator"
     monkeypatch.chdir(tmp_path)
     exec(code.replace("model/shipped/ko-modern/discriminator", str(encoder)), {})
     assert 0 <= float(capsys.readouterr().out.split()[-1]) <= 1

@@ -9,15 +9,17 @@ from transformers import (
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
+    BertConfig,
     ElectraConfig,
     ModernBertConfig,
+    RobertaConfig,
 )
 
 from benchmarks.tasks.heads.linear import EncoderWithHead, fresh_head
 from tests.benchmarks.conftest import SIZES
 
 
-@pytest.mark.parametrize("kind", ["electra", "modern"])
+@pytest.mark.parametrize("kind", ["electra", "modern", "bert", "roberta"])
 @pytest.mark.parametrize(
     "auto_class",
     [
@@ -32,6 +34,8 @@ def test_the_head_of_transformers_is_its_own_network(kind: str, auto_class: Any)
     configs = {
         "electra": ElectraConfig(**shape),
         "modern": ModernBertConfig(**shape, classifier_pooling="mean"),
+        "bert": BertConfig(**shape),
+        "roberta": RobertaConfig(**shape),
     }
     encoder = AutoModel.from_config(configs[kind])
     generator = torch.Generator().manual_seed(1)
