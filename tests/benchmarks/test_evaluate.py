@@ -257,7 +257,7 @@ def test_the_best_of_a_search_counts_and_is_found_once(
     make_config, model_folder, started, stopping
 ):
     """More seeds take what the first ones have chosen, on rows that are not reported."""
-    options = {"num_epochs": 2, "search": {"learning_rate": [1e-7, 5e-3]}}
+    options = {"num_epochs": 4, "search": {"learning_rate": [1e-7, 5e-3]}}
     options |= {"random_init_control": True}
     stopping(3, lambda: evaluate(make_config(**options), str(model_folder)))
     started.clear()
