@@ -146,8 +146,10 @@ def hash_runs(keys: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
         return keys[: max(0, len(keys) - size + 1)]
     half = size // 2
     halves = hash_runs(keys, half)
-    hashes = halves[:-half] * _POWERS[half - 1] + halves[half:]
-    return hashes[:-1] * _POWERS[0] + keys[size - 1 :] if size % 2 else hashes
+    hashes: NDArray[np.uint64] = halves[:-half] * _POWERS[half - 1] + halves[half:]
+    if size % 2:
+        hashes = hashes[:-1] * _POWERS[0] + keys[size - 1 :]
+    return hashes
 
 
 def _not_alone(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
