@@ -8,6 +8,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -15,7 +16,7 @@ import typer
 from typer import Argument, Option
 
 from electrify import api
-from electrify.system.bundled import config_names, find_bundled
+from electrify.system.bundled import bundled_name, config_names, find_bundled
 from electrify.system.machine import num_ranks, prepare_imports, prepare_threads, use_utf8
 from electrify.system.outcome import UsageError, nearest, status_of
 from electrify.system.progress import drop_unread, log, setup_logging
@@ -196,19 +197,37 @@ def run(
     from electrify.stage.plan import NETWORKS
 
     run = api.load_config(config, overrides, _given({"pretrain.num_devices": devices}))
+    encoder, start = Path(run.output_dir) / "export" / NETWORKS[0], run.pretrain.initial_model
+    if start and not encoder.exists():
+        _print_marks(run, start, "before")
     page = api.run(run, beam_options=beam.obj, overwrite=overwrite)
-    if run.pretrain.has_detection_head:
-        from benchmarks.analysis.mistakes import marked_lines
+    _print_marks(run, str(encoder), "after" if start else "trained")
+    print(
+        f"\nencoder: {encoder}; in Python: AutoModel.from_pretrained({str(encoder)!r})\n"
+        f'look at a text:          electrify inspect {encoder} "TEXT"\n'
+        f"your labels, a CSV:      electrify finetune {encoder} --own-task FILE --output OUT\n"
+        "train on your own text:  electrify init FOLDER\n"
+        f"report: {page}"
+    )
 
-        discriminator = Path(run.output_dir) / "export" / NETWORKS[0]
-        language = run.clean.sources[0].language
-        print("", *marked_lines(str(discriminator), language), sep="\n")
-    print(f"report: {page}")
+
+def _print_marks(run: "RunConfig", model: str, when: str) -> None:
+    """The planted mistakes that a discriminator marks; nothing of another network."""
+    from electrify.system.outcome import UserError
+
+    if not run.pretrain.has_detection_head:
+        return
+    from benchmarks.analysis.mistakes import marked_lines
+    from benchmarks.model_name import encoder_path
+
+    with suppress(UserError):
+        if lines := marked_lines(encoder_path(model), run.clean.sources[0].language):
+            print(f"\n{when}, {bundled_name(model)}:", *lines, "", sep="\n", flush=True)
 
 
 @_verb("demo")
 def demo(beam: typer.Context, overrides: Overrides = [], overwrite: Overwrite = False) -> None:
-    """Train the shipped encoder further on a bundled sample and score it: some minutes of a CPU."""
+    """Train the shipped encoder further on a bundled sample and score it: about three minutes."""
     run(beam, DEMO, overrides, overwrite=overwrite)
 
 

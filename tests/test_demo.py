@@ -126,7 +126,7 @@ def test_model_cards_and_report_name_the_run(demo: Path):
         assert "sample-headlines (made up)" in text
         assert "klue" not in text.lower()  # nor a published score of it
     recommended = json.loads((path.parent / "finetuning.json").read_text(encoding="utf-8"))
-    assert (recommended["learning_rate"], recommended["pooling"]) == (5e-4, "mean")
+    assert (recommended["learning_rate"], recommended["pooling"]) == (1e-3, "parts")  # the start's
 
 
 def test_the_readmes_commands_and_the_examples_of_help_go_on_with_the_run(
