@@ -6,7 +6,7 @@ a `ValueError`.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,12 +34,19 @@ def load_config(
     return config
 
 
-def run(config: "RunConfig", *, beam_options: Sequence[str] = (), overwrite: bool = False) -> Path:
-    """Every stage in order; the report, a page."""
+def run(
+    config: "RunConfig",
+    *,
+    beam_options: Sequence[str] = (),
+    overwrite: bool = False,
+    when_checked: Callable[[], None] = lambda: None,
+) -> Path:
+    """Every stage in order; the report, a page. `when_checked` is called before the first."""
     from electrify.check import check_run
 
     for line in check_run(config):
         log(line)
+    when_checked()
     _clean(config, beam_options, overwrite)
     train_vocab(config, beam_options=beam_options, overwrite=overwrite)
     encode(config, beam_options=beam_options, overwrite=overwrite)

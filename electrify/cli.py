@@ -198,9 +198,12 @@ def run(
 
     run = api.load_config(config, overrides, _given({"pretrain.num_devices": devices}))
     encoder, start = Path(run.output_dir) / "export" / NETWORKS[0], run.pretrain.initial_model
-    if start and not encoder.exists():
-        _print_marks(run, start, "before")
-    page = api.run(run, beam_options=beam.obj, overwrite=overwrite)
+
+    def before() -> None:
+        if start and not encoder.exists():
+            _print_marks(run, start, "before")
+
+    page = api.run(run, beam_options=beam.obj, overwrite=overwrite, when_checked=before)
     _print_marks(run, str(encoder), "after" if start else "trained")
     print(
         f"\nencoder: {encoder}; in Python: AutoModel.from_pretrained({str(encoder)!r})\n"
