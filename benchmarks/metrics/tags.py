@@ -1,7 +1,7 @@
 """Metrics of sequence tagging: KLUE-NER as KLUE-baseline computes it, and seqeval's usual ones.
 
 Every metric takes the label ids of all sentences in one chain, as `framed` makes them for KLUE, and
-the names of the labels (by default KLUE's), and returns 0..1. Official: `entity_macro_f1` and
+the names of the labels, and returns 0..1. Official: `entity_macro_f1` and
 `character_macro_f1` (klue_baseline/metrics/functional.py:42 and :58), `seqeval_micro_f1` (seqeval
 1.2.2).
 
@@ -76,32 +76,24 @@ def entities(tags: Sequence[str], is_lenient: bool = False) -> set[Entity]:
     return spans
 
 
-# in the order of KLUE's label list: the position is the label id
-NER_LABELS = tuple(
-    [f"{mark}-{kind}" for kind in ("PS", "LC", "OG", "DT", "TI", "QT") for mark in "BI"] + [OUTSIDE]
-)
-
-
-def entity_macro_f1(gold: Labels, predicted: Labels, labels: Sequence[str] = NER_LABELS) -> float:
+def entity_macro_f1(gold: Labels, predicted: Labels, labels: Sequence[str]) -> float:
     """KLUE-NER: mean over entity types of the F1 of whole entities, strict IOB2. Types in neither
     gold nor predictions are left out; `nan` if there are none at all."""
     return _entity_f1(gold, predicted, labels, "entity_macro_f1")
 
 
-def seqeval_micro_f1(gold: Labels, predicted: Labels, labels: Sequence[str] = NER_LABELS) -> float:
+def seqeval_micro_f1(gold: Labels, predicted: Labels, labels: Sequence[str]) -> float:
     """F1 of all entities together, read leniently (see `entities`); 0 if there are none at all. An
     I- where a B- should be is forgiven: the score may be 98 where strict reading finds 0."""
     return _entity_f1(gold, predicted, labels, "seqeval_micro_f1")
 
 
-def entity_micro_f1(gold: Labels, predicted: Labels, labels: Sequence[str] = NER_LABELS) -> float:
+def entity_micro_f1(gold: Labels, predicted: Labels, labels: Sequence[str]) -> float:
     """F1 of all entities together, strict IOB2; 0 if there are none at all (as seqeval strict)."""
     return _entity_f1(gold, predicted, labels, "entity_micro_f1")
 
 
-def character_macro_f1(
-    gold: Labels, predicted: Labels, labels: Sequence[str] = NER_LABELS
-) -> float:
+def character_macro_f1(gold: Labels, predicted: Labels, labels: Sequence[str]) -> float:
     """KLUE-NER: mean F1 over all 13 labels of characters, O too, one that is in neither side as 1.
     The paper says without O; this is what the official code does (KLUE-baseline pull request 7)."""
     return mean_f1(gold, predicted, range(len(labels)), absent=1.0)

@@ -8,7 +8,6 @@ question by start score + end score and keep each text once; they differ in wher
 stands.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -77,9 +76,9 @@ class Best:
 
     @property
     def probabilities(self) -> list[float]:
-        scores = [candidate.score for candidate in self.candidates]
-        weights = [math.exp(score - max(scores)) for score in scores]
-        return [weight / sum(weights) for weight in weights]
+        from scipy.special import softmax
+
+        return [*map(float, softmax([candidate.score for candidate in self.candidates]))]
 
 
 def spans_of_logits(

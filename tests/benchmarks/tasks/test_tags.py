@@ -8,15 +8,14 @@ import torch
 from tokenizers import pre_tokenizers
 
 from benchmarks.encoder import load_encoder, open_model
-from benchmarks.metrics.tags import NER_LABELS
 from benchmarks.tasks.features import encode_texts
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.task import GoldExample
 from tests.benchmarks.records import DP, NAVER_NER, NER, own_task_of, trained_bpe, write
 
-O = NER_LABELS.index("O")  # noqa: E741
-B_PS, I_PS, B_LC, I_LC = (NER_LABELS.index(name) for name in ("B-PS", "I-PS", "B-LC", "I-LC"))
+O = NER.labels.index("O")  # noqa: E741
+B_PS, I_PS, B_LC, I_LC = (NER.labels.index(name) for name in ("B-PS", "I-PS", "B-LC", "I-LC"))
 
 
 def tagged_lines(tokenizer, text, tags, piece_labels, max_length=16, last=O):
@@ -25,7 +24,7 @@ def tagged_lines(tokenizer, text, tags, piece_labels, max_length=16, last=O):
     features = NER.featurize([example], tokenizer, max_length, train=False)
     num_pieces = len(features.input_ids[0])
     assert num_pieces == min(len(piece_labels) + 1, max_length)
-    logits = np.eye(len(NER_LABELS))[[*piece_labels, last][:num_pieces]]
+    logits = np.eye(len(NER.labels))[[*piece_labels, last][:num_pieces]]
     return NER.predictions([example], features, [{"logits": logits}])
 
 
