@@ -5,7 +5,6 @@ The arithmetic of syllables is that of the Unicode Standard, section 3.12.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -59,24 +58,13 @@ def neighbours(letter: str) -> tuple[str, ...]:
     return tuple(key for key in beside if (key in VOWELS) == (letter in VOWELS))
 
 
-class Morpheme(NamedTuple):
-    """A morpheme with its part of speech in the Sejong tag set, and its characters.
-
-    Morphemes may share a syllable: `갔` is 가 + 았.
-    """
-
-    form: str
-    tag: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True)
-class KoreanSentence:
-    """A text whose words stand between single spaces, with its morphemes."""
+class KoreanSentence(NamedTuple):
+    """A text whose words stand between single spaces, with its morphemes: tokens of kiwi, which
+    have `form`, `tag` (of the Sejong tag set), `start` and `end`. They may share a syllable: `갔`
+    is 가 + 았."""
 
     text: str
-    morphemes: tuple[Morpheme, ...]
+    morphemes: Sequence[Any]
 
 
 def word_spans(text: str) -> list[Span]:
@@ -84,17 +72,7 @@ def word_spans(text: str) -> list[Span]:
 
 
 def analyse(texts: Sequence[str]) -> list[KoreanSentence]:
-    """Each text with its morphemes; tags are without kiwi's mark of irregular verbs."""
-    return [
-        KoreanSentence(
-            text,
-            tuple(
-                Morpheme(token.form, token.tag.split("-")[0], token.start, token.start + token.len)
-                for token in tokens
-            ),
-        )
-        for text, tokens in zip(texts, kiwi().tokenize(list(texts)), strict=True)
-    ]
+    return list(map(KoreanSentence, texts, kiwi().tokenize(list(texts))))
 
 
 @cache

@@ -7,7 +7,7 @@ Each kind of mistake lists all places of a sentence where it could be made; one 
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks.analysis.inspect import (
     bundled_sentences,
@@ -17,7 +17,6 @@ from benchmarks.analysis.inspect import (
 )
 from benchmarks.analysis.korean import (
     KoreanSentence,
-    Morpheme,
     Span,
     analyse,
     has_final_consonant,
@@ -117,10 +116,10 @@ def _particles(sentence: KoreanSentence) -> Iterator[Edit]:
     """The other form of a particle: 은 for 는, and the reverse."""
     others = {right: wrong for pair in _PARTICLES for right, wrong in (pair, reversed(pair))}
     text = sentence.text
-    for form, tag, start, end in sentence.morphemes:
-        is_particle = tag.startswith("J") and text[start:end] == form and form in others
-        if is_particle and start and is_syllable(text[start - 1]):
-            yield Edit(start, end, others[form], f"{form}→{others[form]}")
+    for m in sentence.morphemes:
+        is_particle = m.tag.startswith("J") and text[m.start : m.end] == m.form in others
+        if is_particle and m.start and is_syllable(text[m.start - 1]):
+            yield Edit(m.start, m.end, others[m.form], f"{m.form}→{others[m.form]}")
 
 
 def _exchanges(sentence: KoreanSentence, words: Words, draw: random.Random) -> Iterator[Edit]:
@@ -131,19 +130,18 @@ def _exchanges(sentence: KoreanSentence, words: Words, draw: random.Random) -> I
             yield Edit(word.start, word.end, other, word.tag)
 
 
-def _exchangeable(sentence: KoreanSentence) -> Iterator[Morpheme]:
+def _exchangeable(sentence: KoreanSentence) -> Iterator[Any]:
     """Morphemes that are a whole word, but for particles."""
     words = dict(word_spans(sentence.text))
     particles = {m.start for m in sentence.morphemes if m.tag.startswith("J")}
-    for morpheme in sentence.morphemes:
-        form, tag, start, end = morpheme
-        is_whole = start in words and (end == words[start] or end in particles)
-        is_plain = sentence.text[start:end] == form and all(map(is_syllable, form))
-        if tag in _EXCHANGED and is_whole and is_plain and form:
-            yield morpheme
+    for m in sentence.morphemes:
+        is_whole = m.start in words and (m.end == words[m.start] or m.end in particles)
+        is_plain = sentence.text[m.start : m.end] == m.form and all(map(is_syllable, m.form))
+        if m.tag in _EXCHANGED and is_whole and is_plain and m.form:
+            yield m
 
 
-def _form(word: Morpheme) -> tuple[str, int, bool]:
+def _form(word: Any) -> tuple[str, int, bool]:
     return word.tag, len(word.form), has_final_consonant(word.form)
 
 
