@@ -17,11 +17,12 @@ from jinja2 import Template
 from benchmarks.evaluate import settings_for
 from benchmarks.model_name import encoder_path, pinned
 from benchmarks.results.results import Result, percent
-from benchmarks.statistics.uncertainty import Interval, estimate, resample, score_bounds
-from benchmarks.tasks.labels import Regression, TextTask
+from benchmarks.statistics.uncertainty import Interval, estimate, score_bounds
+from benchmarks.statistics.uncertainty import scored as of_seeds
+from benchmarks.tasks.labels import TextTask
 from benchmarks.tasks.load import SPLIT_EVAL, TaskData, load_tasks
 from benchmarks.tasks.spans import Spans
-from benchmarks.tasks.task import Predictions, Task
+from benchmarks.tasks.task import Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.stage.folder import write_text
 from electrify.stage.plan import is_hub_name, recommended_settings
@@ -96,7 +97,8 @@ def finetune(
             whole = replace(data, train=(*data.train, *data.reported))
             (best, _), *_ = trained(replace(whole, reported=data.reported[:1]), [0], "all rows")
         folder = Path(place) / best.key
-        interval = _interval(task, scored)
+        values, draws = of_seeds(task, {result.seed: predicted for result, predicted in scored})
+        interval = estimate(values, draws, score_bounds(task.headline))
         write_text(folder / "README.md", _card(model, task, data, scored, interval, best))
         if onnx:
             from benchmarks.onnx.export import export_folder, open_network, sample
@@ -112,12 +114,6 @@ def finetune(
         warn(note)
     log(f"{task.name}: {_score_text(scored, interval)}; wrote {output}")
     log(f"predict with it: electrify predict {output} FILE; {output}/README.md has the Python")
-
-
-def _interval(task: Task, scored: Sequence[tuple[Result, Predictions]]) -> Interval:
-    draws = resample(task, {result.seed: predicted for result, predicted in scored})
-    values = {result.seed: result.value for result, _ in scored}
-    return estimate(values, draws, score_bounds(task.headline))
 
 
 def _score_text(scored: Sequence[tuple[Result, Any]], interval: Interval) -> str:
@@ -159,6 +155,5 @@ def _card(
         is_chosen=len(scored) > 1,
         is_retrained=SPLIT_EVAL in data.split and len(scored) == 1,
         num_rows=best.num_train_examples,
-        is_number=isinstance(task, Regression),
     )
     return card

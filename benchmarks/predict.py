@@ -8,7 +8,6 @@ import csv
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
@@ -56,10 +55,12 @@ def predict(folder: Path, file: Path, output: Path | None = None) -> None:
     if not file.is_file():
         raise UserError(f"no file {file}; give one with a text a row: .txt, .csv or .jsonl")
     rows = predictions(folder, rows_of(file), str(file))
-    with _opened(output) as stream:
-        write = _writer(stream, output is not None and output.suffix in _LINES)
-        for row in rows:
-            write(row)
+    if output is None:
+        _write(rows, sys.stdout, as_json=False)
+        return
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(output) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        _write(rows, file, output.suffix in _LINES)
 
 
 def predictions(
@@ -250,35 +251,17 @@ def _said(
     return {"prediction": prediction, "probability": round(float(sure.min(initial=1)), 6)}
 
 
-# Output.
-
-
-@contextmanager
-def _opened(output: Path | None) -> Iterator[TextIO]:
-    if output is None:
-        yield sys.stdout
-        return
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(output) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        yield file
-
-
-def _writer(stream: TextIO, as_json: bool) -> Any:
-    """A function that writes a row, of CSV with the columns of the first."""
-    table: list[Any] = []
-
-    def write(row: Mapping[str, Any]) -> None:
+def _write(rows: Iterable[Mapping[str, Any]], stream: TextIO, as_json: bool) -> None:
+    """A line of JSON a row, or CSV with the columns of the first row."""
+    table = None
+    for row in rows:
         if as_json:
             stream.write(json.dumps(row, ensure_ascii=False) + "\n")
-            return
-        cells = {
-            name: json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
-            for name, value in row.items()
-        }
-        if not table:
+            continue
+        if table is None:
             names = list(dict.fromkeys([*_SAID, *row]))
-            table.append(csv.DictWriter(stream, names, restval="", extrasaction="ignore"))
-            table[0].writeheader()
-        table[0].writerow(cells)
-
-    return write
+            table = csv.DictWriter(stream, names, restval="", extrasaction="ignore")
+            table.writeheader()
+        nested_ones = {n: of for n, of in row.items() if isinstance(of, list | dict)}
+        cells = {n: json.dumps(of, ensure_ascii=False) for n, of in nested_ones.items()}
+        table.writerow({**row, **cells})
