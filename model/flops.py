@@ -192,7 +192,7 @@ def _paper(size: EncoderShape, length: int) -> _Forward:
 # matrix products that steps of small and base reached on one H200 in bf16 (PERFORMANCE.md): their
 # width, FLOPs a second
 _H200 = ((768, 3.1e14), (256, 1.15e14))
-_CPU_RATES = {"fp32": 1.2e11, "bf16": 2.6e11}  # of two cores; bf16 by units of their own, as written
+_CPU_RATES = {"fp32": 1.2e11, "bf16": 2.6e11}  # of two cores, bf16 as written
 
 
 def estimate(config: RunConfig) -> list[str]:
