@@ -3,6 +3,8 @@
 import json
 import shlex
 from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -56,10 +58,26 @@ def few_sentences_and_fits() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("demo") / "first"
-    assert run_demo(folder) == 0
-    return folder
+def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The run's folder, and what it printed."""
+    folder, printed = tmp_path_factory.mktemp("demo") / "first", StringIO()
+    with redirect_stdout(printed):
+        assert run_demo(folder) == 0
+    return folder, printed.getvalue()
+
+
+@pytest.fixture(scope="module")
+def demo(first: tuple[Path, str]) -> Path:
+    return first[0]
+
+
+def test_the_start_is_shown_before_and_the_encoder_after(first: tuple[Path, str]):
+    before, after = first[1].split("\nafter, ")
+    assert "before, model/shipped/ko-modern/discriminator:" in before
+    for part in (before, after):
+        assert "wrong forms of particles are marked" in part
+    for word in ("encoder: ", "from_pretrained", "electrify inspect", "electrify init", "report: "):
+        assert word in after
 
 
 @pytest.mark.slow
@@ -87,7 +105,8 @@ def test_run_again_does_nothing(demo: Path, capsys: pytest.CaptureFixture[str]):
     out, log = capsys.readouterr()
     assert "report:" in out
     assert log.count("over random initialisation (") == 1  # the verdict
-    assert "wrong forms of particles are marked" in out
+    assert out.count("wrong forms of particles are marked") == 1  # before is told once, at first
+    assert "from_pretrained" in out
 
 
 def test_a_changed_option_is_refused_and_named(demo: Path, capsys: pytest.CaptureFixture[str]):
