@@ -1,0 +1,144 @@
+"""Other libraries open the shipped encoder's folders and say what transformers says in torch.
+
+pip and npm with a network are needed. `-s` shows the largest differences.
+"""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from transformers import AutoTokenizer, ModernBertForSequenceClassification
+
+from benchmarks.onnx.export import FP32_FILE, INT8_FILE, export_folder, open_network, sample
+from electrify.stage.networks import save_network
+from tests.slow.consumers.conftest import SHIPPED, Arrays, Consume
+from tests.slow.consumers.consumer import LENGTHS, TEXTS, rows, sentences, transformers
+
+
+def largest(name: str, found: np.ndarray, expected: np.ndarray) -> float:
+    assert found.shape == expected.shape
+    difference = float(np.abs(found - expected).max())
+    print(f"{name}: {difference:.1e}")
+    return difference
+
+
+@pytest.fixture(scope="module")
+def torch_says() -> Arrays:
+    return transformers(str(SHIPPED), "")
+
+
+@pytest.fixture(scope="module")
+def embeddings(encoder: Path) -> np.ndarray:
+    return sentences(str(encoder), "")["embeddings"]
+
+
+def test_transformers_4_has_the_same_hidden_states(consume: Consume, torch_says: Arrays):
+    found = consume("transformers", SHIPPED, "transformers 4")
+    assert found.keys() == torch_says.keys()
+    for name, expected in torch_says.items():
+        assert largest(f"transformers 4.57, {name}", found[name], expected) < 1e-5
+
+
+@pytest.mark.parametrize("file", ["", FP32_FILE])
+def test_sentence_transformers(
+    file: str, encoder: Path, converted: Path, consume: Consume, embeddings: np.ndarray
+):
+    """Version 5, in torch and by its ONNX backend, beside version 6 in torch."""
+    folder = converted / "encoder" if file else encoder
+    names = ("transformers 4", "optimum") if file else ("transformers 4",)
+    found = consume("sentences", folder, *names, file=file)["embeddings"]
+    assert largest(f"sentence-transformers 5, {file or 'torch'}", found, embeddings) < 1e-5
+
+
+def test_a_model_of_mteb(encoder: Path, consume: Consume, embeddings: np.ndarray):
+    found = consume("mteb", encoder, "mteb")["embeddings"]
+    assert largest("MTEB, ten texts", found, embeddings) < 1e-5
+
+
+def test_optimum(converted: Path, consume: Consume, torch_says: Arrays):
+    names = ("transformers 4", "optimum")
+    logits = consume("optimum", converted / "discriminator", *names)["logits"]
+    found = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    assert largest("optimum, P(label)", found, torch_says["probabilities"]) < 1e-5
+    assert consume("optimum", converted / "generator", *names)["logits"].shape[-1] == 12_000
+
+
+def test_onnxruntime_alone_and_openvino(converted: Path, consume: Consume, torch_says: Arrays):
+    folder = converted / "discriminator"
+    found = consume("openvino", folder, "openvino", file=FP32_FILE)
+    session = onnxruntime.InferenceSession(folder / FP32_FILE, providers=["CPUExecutionProvider"])
+    for length in LENGTHS:
+        given = rows(length)
+        states, _ = outputs = session.run(["last_hidden_state", "logits"], given)
+        read = given["attention_mask"] > 0
+        assert largest(f"ONNX Runtime, {length}", states[read], torch_says[str(length)]) < 1e-4
+        for n, output in enumerate(outputs):
+            theirs = found[f"{length} {n}"][read]
+            assert largest(f"OpenVINO, {length}, output {n}", theirs, output[read]) < 1e-3
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """transformers.js for Node, without the scripts of its packages, which fetch CUDA."""
+    folder = tmp_path_factory.mktemp("modules")
+    words = [
+        "install",
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+        "@huggingface/transformers@4",
+    ]
+    npm = shutil.which("npm")
+    if not npm or subprocess.run([npm, *words], cwd=folder, capture_output=True).returncode:
+        pytest.skip("npm is not installed, or has no network")
+    yield folder
+    shutil.rmtree(folder)
+
+
+def in_node(modules: Path, task: str, folder: Path, dtype: str = "fp32") -> list[list]:
+    """The answers of a pipeline of transformers.js, one a text."""
+    script = Path(__file__).with_name("pipelines.mjs")
+    words = ["node", str(script), str(modules), f"{folder.parent}/", task, folder.name, dtype]
+    lines = "".join(f"{json.dumps(text)}\n" for text in TEXTS)
+    done = subprocess.run(words, input=lines, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_transformers_js_on_tokens(modules: Path, converted: Path, torch_says: Arrays):
+    folder, expected = converted / "discriminator", torch_says["probabilities"][1:-1]
+    first = in_node(modules, "token-classification", folder)[0]
+    assert {token["entity"] for token in first} == {"original", "replaced"}
+    found = np.array([token["score"] for token in first])
+    assert largest("transformers.js, token-classification", found, expected.max(-1)) < 1e-3
+    assert [token["entity"] == "replaced" for token in first] == (expected[:, 1] > 0.5).tolist()
+    assert (folder / INT8_FILE).is_file()  # what it takes in a browser if nothing is said
+    marked = [token["word"] for token in in_node(modules, "token-classification", folder, "q8")[0]]
+    assert marked == [token["word"] for token in first]
+
+
+def test_transformers_js_on_features(modules: Path, converted: Path, embeddings: np.ndarray):
+    for name in ("encoder", "discriminator"):
+        found = np.array(in_node(modules, "feature-extraction", converted / name))
+        assert largest(f"transformers.js, feature-extraction, {name}", found, embeddings) < 1e-3
+
+
+def test_transformers_js_on_texts(modules: Path, tmp_path: Path):
+    """A classifier with a new head, as `finetune` writes it."""
+    labels = ["bad", "good", "neither"]
+    names = {"id2label": dict(enumerate(labels)), "label2id": {x: n for n, x in enumerate(labels)}}
+    options = {"num_labels": 3, "ignore_mismatched_sizes": True, "dtype": "float32", **names}
+    model = ModernBertForSequenceClassification.from_pretrained(SHIPPED, **options).eval()
+    tokenizer, folder = AutoTokenizer.from_pretrained(SHIPPED), tmp_path / "classifier"
+    save_network(model, folder, tokenizer)
+    export_folder(folder, folder, open_network(folder), sample())
+    for text, answer in zip(TEXTS, in_node(modules, "text-classification", folder), strict=True):
+        given = tokenizer(text, return_tensors="pt", truncation=True)
+        expected = model(**given).logits[0].softmax(-1).tolist()
+        found = {each["label"]: each["score"] for each in answer}
+        assert [found[label] for label in labels] == pytest.approx(expected, abs=1e-3)
