@@ -12,12 +12,15 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from transformers import AutoTokenizer, ModernBertForSequenceClassification
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from benchmarks.onnx.export import FP32_FILE, INT8_FILE, export_folder, open_network, sample
-from electrify.stage.networks import save_network
+from benchmarks.onnx.export import FP32_FILE, INT8_FILE
+from electrify.cli import main
 from tests.slow.consumers.conftest import SHIPPED, Arrays, Consume
 from tests.slow.consumers.consumer import LENGTHS, TEXTS, rows, sentences, transformers
+
+TABLE = Path("pipeline/sample/made-up-headlines.json")
 
 
 def largest(name: str, found: np.ndarray, expected: np.ndarray) -> float:
@@ -129,16 +132,18 @@ def test_transformers_js_on_features(modules: Path, converted: Path, embeddings:
 
 
 def test_transformers_js_on_texts(modules: Path, tmp_path: Path):
-    """A classifier with a new head, as `finetune` writes it."""
-    labels = ["bad", "good", "neither"]
-    names = {"id2label": dict(enumerate(labels)), "label2id": {x: n for n, x in enumerate(labels)}}
-    options = {"num_labels": 3, "ignore_mismatched_sizes": True, "dtype": "float32", **names}
-    model = ModernBertForSequenceClassification.from_pretrained(SHIPPED, **options).eval()
-    tokenizer, folder = AutoTokenizer.from_pretrained(SHIPPED), tmp_path / "classifier"
-    save_network(model, folder, tokenizer)
-    export_folder(folder, folder, open_network(folder), sample())
+    """A folder of `electrify finetune`."""
+    folder = tmp_path / "topics"
+    words = ["finetune", str(SHIPPED), "--own-task", str(TABLE), "--output", str(folder), "--onnx"]
+    assert main(words) == 0
+    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype="float32").eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    found, expected = [], []
     for text, answer in zip(TEXTS, in_node(modules, "text-classification", folder), strict=True):
+        scores = {each["label"]: each["score"] for each in answer}
+        found.append([scores[label] for label in model.config.label2id])
         given = tokenizer(text, return_tensors="pt", truncation=True)
-        expected = model(**given).logits[0].softmax(-1).tolist()
-        found = {each["label"]: each["score"] for each in answer}
-        assert [found[label] for label in labels] == pytest.approx(expected, abs=1e-3)
+        with torch.inference_mode():
+            expected.append(model(**given).logits[0].softmax(-1).tolist())
+    name = "transformers.js, text-classification"
+    assert largest(name, np.array(found), np.array(expected)) < 1e-3
