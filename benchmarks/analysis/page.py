@@ -30,7 +30,7 @@ from benchmarks.analysis.inspect import (
 )
 from benchmarks.analysis.reader import Reader
 from benchmarks.encoder import generator_of
-from benchmarks.onnx.export import LOGITS, export_onnx, open_session, require_onnx
+from benchmarks.onnx.export import LOGITS, export_network, open_network, open_session, require_onnx
 from benchmarks.onnx.int8 import quantize
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log
@@ -106,7 +106,7 @@ class _Int8:
 def _convert(name: str, path: Path, folder: Path) -> _Int8:
     texts = [sentence for of in bundled_sentences().values() for sentence in of]
     fp32, int8 = folder / f"{name}.onnx", folder / f"{name}.int8.onnx"
-    export_onnx(path, fp32, texts)
+    export_network(open_network(path), fp32, texts)
     quantize(fp32, int8)
     return _Int8(int8)
 

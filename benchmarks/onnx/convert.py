@@ -20,7 +20,6 @@ from benchmarks.onnx import export, int8
 from benchmarks.onnx.export import FP32_FILE, INT8_FILE, STATES, Network, export_folder
 from benchmarks.onnx.int8 import Benchmark, Loss
 from benchmarks.results.results import percent
-from benchmarks.results.table import Table
 from benchmarks.tasks.load import data_dirs, dir_of, load_data
 from benchmarks.training.network import kept_folders, read_kept
 from electrify.config.evaluate import EvaluateConfig
@@ -39,7 +38,8 @@ _NUM_TEXTS = 400  # that are looked at for [UNK]
 
 @dataclass
 class ConvertedNetworks:
-    """Files that are judged and written together: a network, of an encoder also its tasks."""
+    """Files that are judged and written together: a network, of an encoder also its tasks; what
+    int8 loses, and whether and why not it was written."""
 
     name: str
     num_tasks_needed: int = 0
@@ -48,16 +48,14 @@ class ConvertedNetworks:
     files: dict[str, Path] = field(default_factory=dict)  # in fp32
     differences: dict[str, Mapping[int, float]] = field(default_factory=dict)  # to torch, by length
     benchmarks: dict[str, Benchmark] = field(default_factory=dict)
+    bytes: dict[str, int] = field(default_factory=dict)  # in int8
+    losses: Sequence[Loss] = ()
+    problems: Sequence[str] = ()
+    is_written: bool = False
 
-
-@dataclass(frozen=True)
-class Judged:
-    """What the int8 of a group loses, and whether and why not it was written."""
-
-    losses: Sequence[Loss]
-    problems: Sequence[str]
-    is_written: bool
-    bytes: Mapping[str, int]
+    def report(self) -> dict[str, Any]:
+        judged = {name: getattr(self, name) for name in ("bytes", "is_written", "problems")}
+        return judged | {"losses": [asdict(loss) for loss in self.losses]}
 
 
 def convert_run(config: EvaluationRun, model: str | None, overwrite: bool) -> None:
@@ -114,15 +112,15 @@ def _convert(
     if (scored / MANIFEST).exists():
         _add_tasks(folder / "tasks", groups[encoder], scored, config.evaluate, texts)
     groups[encoder].num_tasks_needed = int8.MIN_TASKS
-    judged = {name: _judge(of, config.export.onnx.force) for name, of in groups.items()}
-    report = {name: asdict(of) for name, of in judged.items()}
-    write_json(folder / "report.json", {"machine": cpu_name(), "networks": report})
     for name, group in groups.items():
-        write_card(folder / name, group, _front_matter(networks[name]), judged[name])
+        _judge(group, config.export.onnx.force)
+        write_card(folder / name, group, _front_matter(networks[name]))
+    report = {name: group.report() for name, group in groups.items()}
+    write_json(folder / "report.json", {"machine": cpu_name(), "networks": report})
     return {
         "networks": len(networks),
         "tasks": groups[encoder].num_tasks,
-        "int8": [name for name, of in judged.items() if of.is_written],
+        "int8": [name for name, of in groups.items() if of.is_written],
     }
 
 
@@ -130,6 +128,7 @@ def _export(
     target: Path, network: Network, source: Path, group: ConvertedNetworks, texts: Sequence[str]
 ) -> None:
     name = target.name
+    log(f"{name}: conversion, compared with torch on real text")
     group.files[name] = target / FP32_FILE
     group.differences[name] = export_folder(source, target, network, texts)
     differences = group.differences[name].items()
@@ -154,32 +153,32 @@ def _add_tasks(
         group.benchmarks[name] = int8.task_benchmark(kept, data.reported)
 
 
-def _judge(group: ConvertedNetworks, force: bool) -> Judged:
+def _judge(group: ConvertedNetworks, force: bool) -> None:
     """Measure the int8 of all files, and put it in place if it loses next to nothing."""
     with tempfile.TemporaryDirectory() as temporary:
         files = {name: Path(temporary, f"{name}.onnx") for name in group.files}
         for name, file in group.files.items():
             int8.quantize(file, files[name])
-        losses = [
+        group.losses = [
             int8.measure(benchmark, group.files[name], files[name])
             for name, benchmark in group.benchmarks.items()
         ]
-        reasons = int8.problems(losses)
+        reasons = group.problems = int8.problems(group.losses)
         num_tasks, needed = group.num_tasks, group.num_tasks_needed
         if num_tasks < needed:
-            reasons.insert(0, f"it is scored on {num_tasks} tasks, {needed} are needed")
-        if not losses:
+            way = "electrify evaluate --set evaluate.keep_models=true"
+            reasons.insert(0, f"{needed} fine-tuned tasks are needed, {num_tasks} are kept ({way})")
+        if not group.losses:
             reasons.append("it is scored on nothing")
-        is_written = force or not reasons
-        sizes = {name: file.stat().st_size for name, file in files.items()}
-        for name, file in files.items() if is_written else ():
+        group.is_written = force or not reasons
+        group.bytes = {name: file.stat().st_size for name, file in files.items()}
+        for name, file in files.items() if group.is_written else ():
             shutil.move(file, group.files[name].parent.parent / INT8_FILE)
     if reasons:
         way = "written all the same, as asked" if force else "not written (--force writes it)"
         warn(f"{group.name}, int8: {'; '.join(reasons)}: {way}")
     else:
         log(f"{group.name}, int8: written")
-    return Judged(losses, reasons, is_written, sizes)
 
 
 def _front_matter(network: Path) -> str:
@@ -190,37 +189,10 @@ def _front_matter(network: Path) -> str:
     return next((f"{match[0]}\n" for match in matches if match), "")
 
 
-def write_card(folder: Path, group: ConvertedNetworks, metadata: str, judged: Judged) -> None:
+def write_card(folder: Path, group: ConvertedNetworks, metadata: str) -> None:
     """`README.md` of a network; `metadata` stands at its top."""
-    rows = [
-        {"network": network, **{f"length {length}": f"{of:.1e}" for length, of in by.items()}}
-        for network, by in group.differences.items()
-    ]
     template = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
     text = Template(template, trim_blocks=True, keep_trailing_newline=True).render(
-        metadata=metadata,
-        name=group.name,
-        differences="\n".join(Table.of(rows).markdown()),
-        judged=judged,
-        losses="\n".join(_loss_lines(judged.losses)),
-        max_lost=percent(int8.MAX_LOST),
-        min_agreement=percent(int8.MIN_AGREEMENT),
-        machine=cpu_name(),
+        metadata=metadata, group=group, int8=int8, percent=percent, machine=cpu_name()
     )
     write_text(folder / CARD, text)
-
-
-def _loss_lines(losses: Sequence[Loss]) -> list[str]:
-    rows = [
-        {
-            "scored on": loss.benchmark,
-            "metric": loss.metric,
-            "fp32": percent(loss.fp32),
-            "int8": percent(loss.int8),
-            "lost": percent(loss.lost.value),
-            "95 % interval": loss.lost.text(),
-            "agreement": f"{percent(loss.agreement)} % of {loss.num_units:,} {loss.unit}",
-        }
-        for loss in losses
-    ]
-    return Table.of(rows).markdown()

@@ -4,11 +4,10 @@ import json
 import logging
 import shutil
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -45,36 +44,43 @@ _PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 _SAMPLE = Path(__file__).parents[2] / "pipeline" / "sample"
 _NUM_DOCUMENTS = 1000
 Row = Mapping[str, NDArray[Any]]  # (L,) integers of each input; of outputs, each without a batch
-Outputs = dict[str, Tensor]
+Json = Mapping[str, Any]
 Differences = dict[int, float]  # by length, to torch
-Compute = Callable[[Mapping[str, Tensor]], Outputs]  # inputs by name to outputs by name
 
 
 class Network(nn.Module):
-    """A network in single precision.
+    """A network of `transformers` in single precision, with the outputs that readers look for.
 
     Takes tensors in the order of `inputs`, each (B, L) int64, and gives a tuple in the order of
-    `outputs`, each (B, ...): `compute` of `model` has them by name. `config` is what the config of
-    the ONNX file says in place of the source's.
+    `outputs`, each (B, ...). `config` is what the config beside the ONNX file says in place of the
+    source's.
     """
 
-    def __init__(
-        self,
-        source: ModelSource,
-        model: nn.Module,
-        inputs: Sequence[str],
-        compute: Compute,
-        config: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, source: ModelSource, model: Any, detects: bool, config: Json) -> None:
         super().__init__()
         self.source, self.model, self.config = source, model.eval(), config
-        self.inputs, self._compute = tuple(inputs), compute
+        self._detects = detects
+        taken = accepted_inputs(getattr(model, model.base_model_prefix, model))
+        self.inputs = tuple(name for name in taken if name != "position_ids")
         with torch.inference_mode():
-            outputs = compute({name: torch.ones(1, 2, dtype=torch.int64) for name in inputs})
-        self.outputs = tuple(outputs)
+            self.outputs = tuple(
+                self._compute([torch.ones(1, 2, dtype=torch.int64)] * len(self.inputs))
+            )
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        return tuple(self._compute(dict(zip(self.inputs, tensors, strict=True))).values())
+        return tuple(self._compute(tensors).values())
+
+    def _compute(self, tensors: Sequence[Tensor]) -> dict[str, Tensor]:
+        given = dict(zip(self.inputs, tensors, strict=True))
+        if not self._detects:
+            output = self.model(**given)
+            return {name: output[name] for name in _OUTPUTS if name in output}
+        states = self.model.base_model(**given).last_hidden_state
+        if self.source.config.model_type == "electra":
+            logits = self.model.discriminator_predictions(states)
+        else:
+            logits = replaced_logits(self.model.classifier(self.model.head(states)))
+        return {STATES: states, LOGITS: torch.stack([torch.zeros_like(logits), logits], -1)}
 
 
 def open_network(folder: Path, head: bool = True) -> Network:
@@ -85,10 +91,9 @@ def open_network(folder: Path, head: bool = True) -> Network:
     and `end_logits`, every other class `last_hidden_state`.
     """
     source = open_model(str(folder))
-    name = (source.config.architectures or [_ENCODER])[0] if head else _ENCODER
     detects = head and is_discriminator(source)
-    if not detects and not name.endswith(_HEADS):
-        name = _ENCODER
+    names = source.config.architectures or [_ENCODER]
+    name = names[0] if detects or (head and names[0].endswith(_HEADS)) else _ENCODER
     # eager: the fused attention's graph has branches for empty rows
     model = load_network(source, getattr(_ANY, name), attn_implementation="eager")
     config: dict[str, Any] = {}
@@ -98,21 +103,7 @@ def open_network(folder: Path, head: bool = True) -> Network:
         config["label2id"] = {label: number for number, label in enumerate(LABELS)}
     elif not head:
         config["architectures"] = [type(model).__name__]
-
-    def compute(given: Mapping[str, Tensor]) -> Outputs:
-        if not detects:
-            output = model(**given)
-            return {name: output[name] for name in _OUTPUTS if name in output}
-        states = model.base_model(**given).last_hidden_state
-        if source.config.model_type == "electra":
-            logits = model.discriminator_predictions(states)
-        else:
-            logits = replaced_logits(model.classifier(model.head(states)))
-        return {STATES: states, LOGITS: torch.stack([torch.zeros_like(logits), logits], -1)}
-
-    inputs = accepted_inputs(getattr(model, model.base_model_prefix, model))
-    kept = [each for each in inputs if each != "position_ids"]
-    return Network(source, model, kept, compute, config)
+    return Network(source, model, detects, config)
 
 
 def export_folder(
@@ -130,12 +121,6 @@ def export_folder(
     if network.outputs == (STATES,):
         write_pooling(folder)
     return differences
-
-
-def export_onnx(folder: Path, file: Path, texts: Sequence[str]) -> Differences:
-    """`export_network` of the network of a `transformers` folder, as `open_network` has it."""
-    require_onnx()
-    return export_network(open_network(folder), file, texts)
 
 
 def require_onnx() -> None:

@@ -1,7 +1,7 @@
 """int8: matrix products by the dynamic quantisation of onnxruntime, embeddings by row; and what it
 loses to fp32, on a task's reported examples or tokens of real text."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from benchmarks.statistics.uncertainty import Draws, Interval, difference, resam
 from benchmarks.tasks.labels import MultiLabelClassification, Regression
 from benchmarks.tasks.task import Example
 from benchmarks.training.network import Kept
+from electrify.system.progress import Progress
 
 # Processors with AVX2 or AVX512 but without VNNI add two products of 8 bits in 16, which overflow:
 # with 7-bit weights no sum does.
@@ -30,7 +31,7 @@ _MAX_TEXTS = 400
 
 
 def quantize(file_in: Path, file_out: Path) -> None:
-    """Write an fp32 file of `export_onnx` in int8."""
+    """Write an fp32 file of `export_network` in int8."""
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -257,9 +258,14 @@ class Loss:
 
 
 def measure(benchmark: Benchmark, fp32_file: Path, int8_file: Path) -> Loss:
-    fp32, int8 = (
-        benchmark.outcome(predict(file, benchmark.rows)) for file in (fp32_file, int8_file)
-    )
+    with Progress(f"{benchmark.name}, fp32 and int8", 2 * len(benchmark.rows), "rows") as progress:
+
+        def counted(file: Path) -> Iterator[Row]:
+            for row in predict(file, benchmark.rows):
+                yield row
+                progress.update()
+
+        fp32, int8 = (benchmark.outcome(counted(file)) for file in (fp32_file, int8_file))
     return Loss(
         benchmark.name,
         benchmark.metric,

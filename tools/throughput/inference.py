@@ -15,7 +15,14 @@ from pydantic.dataclasses import dataclass
 from transformers import AutoModel
 
 from benchmarks.encoder import accepted_inputs, load_network, open_model
-from benchmarks.onnx.export import STATES, export_onnx, open_session, require_onnx, sample
+from benchmarks.onnx.export import (
+    STATES,
+    export_network,
+    open_network,
+    open_session,
+    require_onnx,
+    sample,
+)
 from benchmarks.onnx.int8 import quantize
 from electrify.system.outcome import UserError
 from tools.throughput.report import Report, Row
@@ -55,7 +62,7 @@ def measure(settings: Settings) -> Report:
         files = {
             name: Path(temporary) / f"{number}.onnx" for number, name in enumerate((FP32, INT8))
         }
-        export_onnx(Path(settings.model), files[FP32], sample())
+        export_network(open_network(Path(settings.model)), files[FP32], sample())
         quantize(files[FP32], files[INT8])
         model = load_network(source, _ANY_MODEL)
         torch.set_num_threads(settings.threads)

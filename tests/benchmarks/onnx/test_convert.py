@@ -57,12 +57,12 @@ def test_wrong_int8_is_written_only_by_force(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(int8, "quantize", turned_round)
-    judged = convert._judge(group, force)
-    assert judged.is_written == force
-    assert "agrees with fp32 on" in judged.problems[-1]
+    convert._judge(group, force)
+    assert group.is_written == force
+    assert "agrees with fp32 on" in group.problems[-1]
     files = [file.parents[1] / INT8_FILE for file in group.files.values()]
     assert [file.exists() for file in files] == [force] * 5
-    write_card(tmp_path / "discriminator", group, "", judged)
+    write_card(tmp_path / "discriminator", group, "")
     card = (tmp_path / "discriminator" / "README.md").read_text(encoding="utf-8")
     assert ("**Written by force, although** replaced tokens" in card) == force
     assert ("Not written, because replaced tokens" in card) != force
@@ -135,7 +135,7 @@ def test_the_commands_write_a_folder_with_a_card(
     report = json.loads((converted / "report.json").read_text(encoding="utf-8"))
     judged = report["networks"]["discriminator"]
     assert judged["is_written"]
-    assert judged["problems"][0] == "it is scored on 1 tasks, 4 are needed"
+    assert judged["problems"][0].startswith("4 fine-tuned tasks are needed, 1 are kept")
     assert [each["benchmark"] for each in judged["losses"]] == ["replaced tokens", "klue-ynat"]
     for place in ("discriminator", "encoder", "tasks/klue-ynat"):
         for name in (FP32_FILE, INT8_FILE, "config.json", "tokenizer.json"):

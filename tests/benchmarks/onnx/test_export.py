@@ -17,7 +17,7 @@ from transformers import (
 
 from benchmarks.encoder import replaced_logits
 from benchmarks.onnx import export
-from benchmarks.onnx.export import FP32_FILE, export_onnx, open_network, real_rows
+from benchmarks.onnx.export import FP32_FILE, export_network, open_network, real_rows
 
 TEXTS = ["오늘 국회 새 증시 큰 경찰 첫 여행 다시 외교"] * 10
 
@@ -32,7 +32,7 @@ def exported(converted: Path) -> Path:
 def modern_exported(modern_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A network of 32 positions."""
     file = tmp_path_factory.mktemp("onnx") / "model.onnx"
-    assert export_onnx(modern_folder, file, TEXTS).keys() == {8, 32}
+    assert export_network(open_network(modern_folder), file, TEXTS).keys() == {8, 32}
     return file
 
 
@@ -79,7 +79,7 @@ def test_a_generator_has_the_logits_of_the_vocabulary(tmp_path: Path, model_fold
     folder = tmp_path / "generator"
     ElectraForMaskedLM(shape).half().save_pretrained(folder)  # exported in single precision
     AutoTokenizer.from_pretrained(model_folder).save_pretrained(folder)
-    export_onnx(folder, tmp_path / "generator.onnx", TEXTS)
+    export_network(open_network(folder), tmp_path / "generator.onnx", TEXTS)
     opened = session(tmp_path / "generator.onnx")
     model = ElectraForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval()
     rows = real_rows(open_network(folder).source, TEXTS, 8)
@@ -99,5 +99,5 @@ def test_what_differs_from_torch_is_not_written(
     bias.CopyFrom(onnx.numpy_helper.from_array(wrong, bias.name))
     monkeypatch.setattr(export, "_converted", lambda network: graph)
     with pytest.raises(ValueError, match="would differ from torch"):
-        export_onnx(model_folder, tmp_path / "model.onnx", TEXTS)
+        export_network(open_network(model_folder), tmp_path / "model.onnx", TEXTS)
     assert not list(tmp_path.iterdir())
