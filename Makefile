@@ -22,7 +22,7 @@ test: setup  ## the whole test suite
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal \
 		-o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
-test-slow: setup  ## runs that are killed, damaged, starved of memory and disk; a page in a browser: fifteen minutes
+test-slow: setup  ## runs that are killed, damaged, starved of memory and disk; a page in a browser; other libraries (pip, npm): half an hour
 	$(BIN)/python -m pytest tests/slow
 	$(BIN)/python -m pytest -m slow
 
