@@ -49,9 +49,10 @@ class Electrify:
 
     def __init__(self, hub: Hub, folder: Path) -> None:
         (folder / "work").mkdir()
+        self.cache = folder / "cache"
         self._process = subprocess.Popen(
             [sys.executable, "-c", _COMMANDS],
-            env=hub.environ(folder / "cache"),
+            env=hub.environ(self.cache),
             cwd=folder / "work",
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,7 @@ def test_a_fault_of_the_hub_is_one_line(
     hub: Hub, electrify: Electrify, tiny: Files, fault: Fault, words: str
 ):
     """Before anything is in the cache. A data set that fails is not asked for by each task."""
+    shutil.rmtree(electrify.cache, ignore_errors=True)  # another test may have read all
     text, model = f"made/text-{fault}", f"made/model-{fault}"
     hub.add("models", model, tiny)
     _add_text(hub, text)
