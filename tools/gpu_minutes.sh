@@ -17,8 +17,8 @@ python=${PYTHON:-python3} held=${HELD:-/tmp/gpu-minutes} limit=${LIMIT:-540}
 export PYTHONPATH="$PWD:$held/site" TORCHINDUCTOR_CACHE_DIR=$held/inductor
 
 # of pyproject.toml, what the image of the host does not have and these stages import
-wheels=(apache-beam annotated-types beartype dill fastavro fasteners ftfy httplib2 jsonpickle langcodes objsize
-    opentelemetry-api orjson proto-plus py3langid pycld2 pydantic pydantic-core pymongo pytz typing-inspection wcwidth zstandard)
+wheels=(apache-beam annotated-types beartype cffi cryptography dill fastavro fasteners ftfy httplib2 jsonpickle langcodes objsize
+    opentelemetry-api orjson proto-plus py3langid pycld2 pycparser pydantic pydantic-core pymongo pytz typing-inspection wcwidth zstandard)
 
 pack() {  # CONFIG VOCAB PARTS
     mkdir -p "$3/wheels"
