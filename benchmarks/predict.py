@@ -59,8 +59,8 @@ def predict(folder: Path, file: Path, output: Path | None = None) -> None:
         _write(rows, sys.stdout, as_json=False)
         return
     output.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(output) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        _write(rows, file, output.suffix in _LINES)
+    with whole_file(output) as path, path.open("w", encoding="utf-8", newline="") as stream:
+        _write(rows, stream, output.suffix in _LINES)
 
 
 def predictions(
