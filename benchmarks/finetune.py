@@ -23,6 +23,7 @@ from benchmarks.tasks.labels import TextTask
 from benchmarks.tasks.load import SPLIT_EVAL, TaskData, load_tasks
 from benchmarks.tasks.spans import Spans
 from benchmarks.tasks.task import Task
+from benchmarks.training.recipe import best_of
 from electrify.config.evaluate import EvaluateConfig
 from electrify.stage.folder import write_text
 from electrify.stage.plan import is_hub_name, recommended_settings
@@ -83,14 +84,17 @@ def finetune(
                 except Stopped as stopped:
                     raise Stopped(_PROMISE, stopped.signal) from None
                 if not (Path(place) / job.key).is_dir():
-                    raise UserError(f"{job.label(source)}: {result.degenerate}; lower the rate")
+                    warn(f"{job.label(source)}: {result.degenerate}; lower the rate")
+                    continue
                 if result.degenerate:
                     warn(f"{job.label(source)} is degenerate: {result.degenerate}")
                 done.append((result, predictions[data.split]))
+            if not done:
+                raise UserError(f"{task.name}: every training failed; lower the rate")
             return done
 
         scored = trained(data, range(num_seeds), "scored")
-        best, _ = max(scored, key=lambda each: each[0].value)
+        best, _ = scored[best_of([vars(result) for result, _ in scored])]
         is_retrained = num_seeds == 1 and SPLIT_EVAL in data.split
         if is_retrained:
             log(f"{task.name}: once more, on all {len(data.train) + len(data.reported):,} rows")
@@ -100,11 +104,11 @@ def finetune(
         values, draws = of_seeds(task, {result.seed: predicted for result, predicted in scored})
         interval = estimate(values, draws, score_bounds(task.headline))
         write_text(folder / "README.md", _card(model, task, data, scored, interval, best))
-        if onnx:
-            from benchmarks.onnx.export import export_folder, open_network, sample
-
-            export_folder(folder, folder, open_network(folder), sample())
         folder.rename(output)
+    if onnx:  # the network stays whatever becomes of its copy
+        from benchmarks.onnx.export import export_folder, open_network, sample
+
+        export_folder(output, output, open_network(output), sample())
     if source.recommended.get("pooling") == "parts" and task.has_parts:
         log(
             f"{task.name}: the head is that of `transformers` for {source.config.model_type}; "

@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from itertools import islice
+from itertools import dropwhile, islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,7 +22,7 @@ from benchmarks.results.results import percent
 from benchmarks.tasks.files import read_own, with_lists
 from benchmarks.tasks.labels import MultiLabelClassification, Regression
 from benchmarks.tasks.own import known_texts
-from benchmarks.tasks.rows import Row, is_missing, nested
+from benchmarks.tasks.rows import Row, folded, is_missing, nested
 from benchmarks.tasks.spans import Spans
 from benchmarks.tasks.tags import CharacterTagging, OwnEntityTagging, OwnWordTagging, Tagging
 from benchmarks.tasks.task import Example, Outputs, Prediction, Task
@@ -160,11 +160,18 @@ def _table_rows(lines: TextIO, head: str, kind: str) -> Iterator[tuple[int, Row]
     names: list[str] = []
     escape = guess_escape(head, delimiter)
     cells = (row for _, row in read_rows(lines, delimiter, escape=escape))
-    for number, row in enumerate(cells):
+    for number, row in enumerate(
+        dropwhile(lambda row: isinstance(row, list) and not has_cells(row), cells)
+    ):
         if isinstance(row, csv.Error):
             raise UserError(f"{lines.name} row {number}: {row}; is a quotation mark not closed?")
         if not names:
-            names = [name.strip() for name in row]
+            names = [folded(name) for name in row]
+        elif has_cells(row[len(names) :]):
+            raise UserError(
+                f"{lines.name} row {number}: {len(row)} cells, the first row names {len(names)}; "
+                f"put texts that hold {delimiter!r} in quotation marks"
+            )
         elif has_cells(row):
             yield number, dict(zip(names, row, strict=False))
 
@@ -180,10 +187,11 @@ def _as_read(task: Task, row: Row, where: str) -> Task:
     task = own(**{field.name: getattr(task, field.name) for field in fields(own)})
     if not task.text_fields:  # of characters in a column
         task = replace(task, text_fields=("text",))
-    missing = [name for name in task.text_fields if nested(row, name) is None]
+    missing = [n for n in task.text_fields if n not in row and nested(row, n) is None]
     if missing and len(task.text_fields) == 1:
         column = next(iter(known_texts([*row]) or ([*row] if len(row) == 1 else [])), None)
         if column is not None:
+            warn(f"{where}: texts are read from {column!r}")
             return replace(task, text_fields=(column,))
     if missing:
         raise UserError(

@@ -198,6 +198,7 @@ def predict(folder: str | Path, texts: Sequence[str | Mapping[str, object]]) -> 
     list of labels, a number, tags, spans or an answer) and `probability` of each."""
     from benchmarks.predict import predictions
 
+    texts = [texts] if isinstance(texts, str) else texts
     rows = ({"text": text} if isinstance(text, str) else text for text in texts)
     said = predictions(Path(folder), enumerate(rows, start=1), "texts")
     return [{n: row.get(n) for n in ("prediction", "probability")} for row in said]

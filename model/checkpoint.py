@@ -307,7 +307,14 @@ def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any]) -> Non
             warn(f"checkpoint-{step} in {url} is damaged ({error}); trying the one before")
             shutil.rmtree(temporary, ignore_errors=True)
             continue
-        check_identity(state["identity"], identity, f"{url}/checkpoint-{step}")
+        try:
+            check_identity(state["identity"], identity, f"{url}/checkpoint-{step}")
+        except UserError as error:
+            shutil.rmtree(temporary, ignore_errors=True)
+            if not newest:
+                raise
+            warn(f"{error}; it is left there")  # of the run that this one prolongs
+            continue
         if (temporary / METRICS).exists():
             (temporary / METRICS).replace(folder / METRICS)
         shutil.rmtree(target, ignore_errors=True)

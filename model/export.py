@@ -47,22 +47,28 @@ def export_checkpoint(checkpoint: Path, folder: Path) -> None:
     where they are not there or not those it was trained with, and for a damaged checkpoint.
     """
     run = run_folder(checkpoint)
-    try:
-        identity = read_state(checkpoint)["identity"]
-        expected = str(identity["tokenizer_sha256"])
-    except DAMAGES as error:
-        raise UserError(f"{checkpoint} is damaged ({error}); name another one") from None
-    config = trained_options(identity, checkpoint)
-    shards = open_shards(run / "shards")  # compares them with the vocabulary beside
-    if shards.tokenizer_sha256 != expected:
-        raise UserError(
-            f"{run / 'shards'} was made with another vocabulary than {checkpoint}: put the old one "
-            "back"
-        )
+    config = trained_options(_identity_of(checkpoint, run), checkpoint)
+    shards = open_shards(run / "shards")
     model = ElectraPretrainer(config, shards.vocab_size, special_tokens(shards)).eval()
     load_model(checkpoint, model)
     save_network(to_transformers(model, exported_networks(config)[0]), folder)
     save_tokenizer(run / "vocab", config.max_position_embeddings, folder)
+
+
+def _identity_of(checkpoint: Path, run: Path) -> Mapping[str, Any]:
+    """What a sound checkpoint was trained with; the run's vocabulary has to be that."""
+    try:
+        identity: Mapping[str, Any] = read_state(checkpoint)["identity"]
+        expected = str(identity["tokenizer_sha256"])
+    except DAMAGES as error:
+        raise UserError(f"{checkpoint} is damaged ({error}); name another one") from None
+    # the shards are compared with the vocabulary beside them
+    if open_shards(run / "shards").tokenizer_sha256 != expected:
+        raise UserError(
+            f"{run / 'shards'} was made with another vocabulary than {checkpoint}: put the old one "
+            "back"
+        )
+    return identity
 
 
 def save_tokenizer(vocab: Path, max_length: int, folder: Path) -> None:
@@ -95,7 +101,7 @@ def _export(config: RunConfig, folder: Path, step: int | None) -> Mapping[str, A
         checkpoint = newest(run / "pretrain")
     else:
         checkpoint = checkpoints_of(run, [step])[step]
-        options = trained_options(read_state(checkpoint)["identity"], checkpoint)
+        options = trained_options(_identity_of(checkpoint, run), checkpoint)
         config = config.model_copy(update={"pretrain": options})
     data = SequenceData(config, "valid")
     model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special).eval()

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from electrify.stage.folder import (
     canonical,
     difference,
     read_manifest,
+    recover,
     stage_lock,
     write_json,
 )
@@ -27,7 +29,7 @@ from electrify.stage.plan import (
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import is_main_process, log
-from model.checkpoint import read_state, run_identity, trained_options
+from model.checkpoint import DAMAGES, read_state, run_identity, trained_options
 from model.plan import learning_rate, phase_at, phases_of, stage_at
 
 # options that say when something happens, not what a step is
@@ -49,6 +51,7 @@ def prolong(config: RunConfig) -> bool:
     checkpoint, which says how to begin a run from the last one.
     """
     run = output_dir(config)
+    recover(run / "pretrain")
     is_finished, plan = (run / "pretrain").exists(), run / "pretrain.partial" / PLAN
     if not is_finished and not plan.exists():
         return False
@@ -60,9 +63,19 @@ def prolong(config: RunConfig) -> bool:
     if made["inputs"] != wanted["inputs"] or not changed or changed - {*_SCHEDULE}:
         return False
     if is_finished and stage.partial.exists():  # begun before, or of a third schedule
-        return plan.exists() and difference(read_json(plan), stage) is None
+        if not plan.exists():
+            return False
+        begun = read_json(plan)
+        num_begun = begun["config"].get("num_steps")
+        if num_begun != wanted["config"]["num_steps"]:
+            raise UserError(
+                f"{stage.partial} goes on from {stage.folder} to step {num_begun}: finish it with "
+                f"pretrain.num_steps = {num_begun}, or remove that folder"
+            )
+        return difference(begun, stage) is None
     folder = stage.folder if is_finished else stage.partial
-    there, theirs = checkpoints(folder), trained_options({"options": made["config"]}, folder)
+    there = [path for path in checkpoints(folder) if _is_sound(path)]
+    theirs = trained_options({"options": made["config"]}, folder)
     num_shared = shared_steps(theirs, config.pretrain)
     usable = [path for path in there if checkpoint_step(path) <= num_shared]
     if not usable or not (is_finished or usable == there):
@@ -76,7 +89,7 @@ def prolong(config: RunConfig) -> bool:
                 shutil.rmtree(target, ignore_errors=True)
                 shutil.copytree(usable[-1], target / usable[-1].name)
                 shutil.copyfile(folder / METRICS, target / METRICS)
-            for path in checkpoints(target):
+            for path in filter(_is_sound, checkpoints(target)):
                 _rename(path, identity)
             write_json(target / PLAN, wanted)
             if is_finished:
@@ -100,6 +113,12 @@ def shared_steps(first: PretrainConfig, second: PretrainConfig) -> int:
     shortest = min(first.num_steps, second.num_steps)
     steps = (n for n in range(shortest) if step_of(*both[0], n) != step_of(*both[1], n))
     return next(steps, shortest)
+
+
+def _is_sound(checkpoint: Path) -> bool:
+    with suppress(*DAMAGES):
+        return bool(read_state(checkpoint))
+    return False
 
 
 def _rename(checkpoint: Path, identity: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from electrify.system.outcome import UserError
 from pipeline.decontaminate.match import BenchmarkIndex
 from pipeline.dedup.records import first_new_rank, shown_rank
 from pipeline.documents import Row, note_change
-from pipeline.report.counts import Tally
+from pipeline.report.counts import CHANGED, Tally
 from pipeline.rules.boilerplate import remove_boilerplate
 from pipeline.rules.extra import made_rules
 from pipeline.rules.language import (
@@ -233,11 +233,12 @@ class DocumentCleaner:
     def _show_changes(self, row: Row, text: str, rules: DocumentRules, changes: Changes) -> None:
         """Let the report show what rules changed, of few documents: they are cleaned once more."""
         label = shown_rank(row["rank"], self._config.dedup_against)
-        wanted = [rule for rule in changes if self._tally.wants(rule, label)]
+        wanted = [rule for rule in changes if self._tally.wants(f"{CHANGED}{rule}", label)]
         shown = (wanted and rules.clean(text, shows=True).changes.shown) or {}
         for rule in wanted:
             if changed := _storable(shown.get(rule, "").strip()):
-                self._tally.add_sample(rule, label, changed, row["language"], row["source"])
+                where = row["language"], row["source"]
+                self._tally.add_sample(f"{CHANGED}{rule}", label, changed, *where)
 
     def _outcome(self, file: InputFile, raw: Raw) -> tuple[str, Outcome]:
         """The language of a document, and its text by the rules of that language.
@@ -313,8 +314,9 @@ class DocumentCleaner:
                 lost = len(row["text"]) - len(result.text)
                 note_change(row, _CONTAMINATION, result.num_lines_removed, lost)
                 label = shown_rank(row["rank"], self._config.dedup_against)
-                shown = changed_part(row["text"], result.text)
-                self._tally.add_sample(_CONTAMINATION, label, shown, row["language"], row["source"])
+                if self._tally.wants(name := f"{CHANGED}{_CONTAMINATION}", label):
+                    shown = changed_part(row["text"], result.text)
+                    self._tally.add_sample(name, label, shown, row["language"], row["source"])
                 drop = rules.too_short(result.text)
             else:
                 drop = replace(drop, detail=mask_pii(drop.detail, row["language"])[0])

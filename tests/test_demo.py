@@ -1,11 +1,11 @@
 """The demo config, shortened, end to end on the CPU: twice the same, then nothing left to do."""
 
 import json
-import re
 import shlex
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -161,9 +161,10 @@ def test_the_readmes_commands_and_the_examples_of_help_go_on_with_the_run(
     assert commands
     for verb in ("clean", "train-vocab", "encode", "pretrain", "export", "evaluate"):
         assert main([verb, "--help"]) == 0
-        example = capsys.readouterr().out.rpartition("Example: electrify ")[2]
-        commands.append(re.sub(r"--step\s+[0-9]+", "--step 3", example).split())  # one that is there
+        commands.append(capsys.readouterr().out.rpartition("Example: electrify ")[2].split())
     for words in map(list, dict.fromkeys(map(tuple, commands))):
+        # the shorter run has other checkpoints
+        words = ["3" if before == "--step" else word for before, word in pairwise(["", *words])]
         assert main([words[0], *extra, *words[1:]]) == 0, (words, capsys.readouterr().err)
     assert main(["report", str(demo)]) == 0
     assert (demo / "report.html").exists()

@@ -12,9 +12,10 @@ special tokens: they are masked and predicted like any other, and decoding keeps
 documents hold them; whoever types `<email>` means the same.
 """
 
+import os
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -151,7 +152,7 @@ def _is_boundary(previous: str, tag: str, cuts: Cuts) -> bool:
 def morphemes_of(words: Sequence[str], cuts: Cuts = "all", num_threads: int = 1) -> list[list[str]]:
     """Many distinct words in pieces: some 14,000 words a second and thread."""
     korean = [] if cuts == "none" else [word for word in words if has_hangul(word)]
-    tokens = _kiwi(num_threads).tokenize(korean) if korean else ()
+    tokens = _kiwi(num_threads, os.getpid()).tokenize(korean) if korean else ()
     pieces = {
         word: word_pieces(word, morphemes, cuts)
         for word, morphemes in zip(korean, tokens, strict=True)
@@ -159,8 +160,8 @@ def morphemes_of(words: Sequence[str], cuts: Cuts = "all", num_threads: int = 1)
     return [pieces.get(word, [word]) for word in words]
 
 
-@lru_cache(maxsize=1)
-def _kiwi(num_threads: int) -> Any:
+@cache  # never freed: threads of a process that forked cannot be joined
+def _kiwi(num_threads: int, process_id: int) -> Any:
     # Once a process: 2 s and 0.5 GB. The import is here because only Korean needs it.
     from kiwipiepy import Kiwi
 

@@ -193,6 +193,12 @@ def equal_steps(base: RunConfig, config: RunConfig) -> tuple[int, int]:
     def flops(run: RunConfig) -> float:
         return run_flops(run.pretrain, run.vocab.num_pieces).matmul
 
+    sizes = base.vocab.size, config.vocab.size
+    if sizes[0] != sizes[1] and "auto" in sizes:
+        raise UserError(
+            f"vocab.size = {sizes[0]} of the base beside {sizes[1]}: the cost of auto is not known "
+            "before the text is read; give the base a number"
+        )
     planned = config.pretrain.num_steps
     num_steps = max(1, round(planned * flops(base) / flops(config)))
     return num_steps, round(config.pretrain.warmup_steps * num_steps / planned)

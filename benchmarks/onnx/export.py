@@ -208,14 +208,14 @@ def real_rows(source: ModelSource, texts: Sequence[str], length: int) -> dict[st
 
 
 def _difference(network: Network, graph: Any, rows: Mapping[str, NDArray[Any]]) -> float:
-    """The largest one, of any number in any output."""
+    """The largest one, of any number in any output, as a fraction of the largest number where that
+    is above 1."""
     session = open_session(graph.SerializeToString(), 0)
     outputs = session.run(None, {name: rows[name] for name in network.inputs})
     with torch.inference_mode():
         expected = network(*(torch.from_numpy(rows[name]) for name in network.inputs))
-    return max(
-        float(np.abs(one - two.numpy()).max()) for one, two in zip(outputs, expected, strict=True)
-    )
+    pairs = [(one, two.numpy()) for one, two in zip(outputs, expected, strict=True)]
+    return max(float(np.abs(a - b).max() / max(1.0, np.abs(b).max())) for a, b in pairs)
 
 
 def open_session(file: Path | bytes, num_threads: int = 1) -> Any:

@@ -197,7 +197,7 @@ def _table_of(value: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
     """The rows of one object: a list of them in `data`, or a table as pandas writes it ("split",
     "index" and "columns"); none of another object."""
     data, names = value.get("data"), value.get("columns")
-    if isinstance(data, list) and isinstance(names, list):
+    if isinstance(names, list) and data and all(isinstance(cells, list) for cells in data):
         return [dict(zip(names, cells, strict=False)) for cells in data]
     lists = [*filter(_objects, value.values())]
     if rows := lists[0] if len(lists) == 1 else []:
@@ -220,7 +220,10 @@ def _table_of(value: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
 def json_values(text: str, path: Path, are_lines: bool = False) -> Any:
     """The numbered values of a list or of lines (often named .json, too); else the one value."""
     first, _, more = text.strip().partition("\n")
-    is_object = first.startswith("{") and first.rstrip(" ,\t\r").endswith("}")
+    is_object = False
+    if first.startswith("{"):
+        with suppress(ValueError, RecursionError):
+            is_object = isinstance(json.loads(first.rstrip(" ,\t\r")), dict)
     if (are_lines and not first.startswith("[")) or (more and is_object):
         return [
             (number, parse_json(inner, f"{path} line {number}", names_are_checked=True))
@@ -345,8 +348,9 @@ def with_lists(rows: Numbered, path: Path) -> Numbered:
     lists: dict[str, list[Any]] = {}
     for name in dict.fromkeys(name for _, row in rows for name in row):
         values = [row.get(name) for _, row in rows]
-        parsed = [value if value in ("", None) else _list_in(value) for value in values]
-        if None not in parsed and any(isinstance(value, list) for value in parsed):
+        parsed = [_list_in(value) for value in values]
+        known = (one is not None or v in ("", None) for one, v in zip(parsed, values, strict=True))
+        if any(one is not None for one in parsed) and all(known):
             lists[name] = parsed
         elif _are_tags(values):
             tags = [str(value).split() for value in values]
@@ -393,7 +397,10 @@ def _words_beside(
         pairs = zip(words[other], tags, strict=True)
         return [n for n, (one, its) in enumerate(pairs) if len(one) != len(its)]
 
-    best = min(words, key=lambda other: len(odd(other)), default="")
+    def rank(other: str) -> tuple[int, int]:  # of equals the longest text
+        return len(odd(other)), -sum(map(len, chain.from_iterable(words[other])))
+
+    best = min(words, key=rank, default="")
     if best and (numbers := odd(best)):
         n = numbers[0]
         raise UserError(
@@ -487,9 +494,17 @@ def tagged_sentences(text: str, any_tag: bool = False) -> TaggedSentences | int:
         usual = max(widths, key=widths.__getitem__, default=0)
         return next((number for number, cells in rows if len(cells) != usual), 1)
     (width,) = widths
-    if width == _UNIVERSAL_COLUMNS and all(_UNIVERSAL_ID.fullmatch(cells[0]) for _, cells in rows):
+    begins = all(re.fullmatch("1(-.*)?|0\\..*", block[0][1][0]) for block in blocks)
+    if (
+        width == _UNIVERSAL_COLUMNS
+        and begins
+        and all(_UNIVERSAL_ID.fullmatch(c[0]) for _, c in rows)
+    ):
         words = [[row for row in block if row[1][0].isdigit()] for block in blocks]
-        return TaggedSentences([*filter(None, words)], word=1, tag=3)
+        last = [cells[-1] for _, cells in rows]
+        is_iob = all(map(mark_and_type, last)) and not all(map(is_outside, last))
+        tag = width - 1 if is_iob else 3  # entities are written into MISC
+        return TaggedSentences([*filter(None, words)], word=1, tag=tag)
     is_numbered = width > 2 and all(
         cells[0] == str(n) for block in blocks for n, (_, cells) in enumerate(block, start=1)
     )

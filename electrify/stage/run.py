@@ -113,12 +113,13 @@ def _reason(stage: Stage, overwrite: bool) -> str | None:
                 "run another output_dir, or add --overwrite to make the stage again"
             )
         return reason
-    if changed := changed_files(stage.folder, _CHECKED_BYTES):
+    changed = changed_files(stage.folder, _CHECKED_BYTES)
+    records = [n for n in changed if stage.keyed and any(fnmatch(n, p) for p in stage.volatile)]
+    if stage.keyed:  # kept networks that somebody removed to make room are no loss of records
+        changed = [n for n in changed if n in records or (stage.folder / n).exists()]
+    if changed:
         reason = f"{stage.folder / changed[0]} has changed since it was made"
-        are_records = stage.keyed and all(
-            any(fnmatch(name, pattern) for pattern in stage.volatile) for name in changed
-        )
-        if not (overwrite or are_records):
+        if not (overwrite or changed == records):
             raise UserError(
                 f"{reason}: put the old file back, or add --overwrite to make the stage again"
             )

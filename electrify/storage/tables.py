@@ -63,10 +63,15 @@ def read_rows(
     `escape` stands before a mark within a cell, see `guess_escape`.
     """
     if escape:
+        # a backslash that stands before neither a mark nor itself is a character
+        pair, special = re.compile(r"\\(.?)", re.DOTALL), ('"', "\\", delimiter, "\n")
         null = re.compile(
             rf"(?:(?<={re.escape(delimiter)})|^)\\N(?=[{re.escape(delimiter)}\r\n]|$)"
         )
-        lines = (null.sub("", line) for line in lines)
+        lines = (
+            pair.sub(lambda m: m[0] if m[1] in special else f"\\{m[0]}", null.sub("", line))
+            for line in lines
+        )
     source_lines = _Lines(lines, keeps=quoted is None)
     reader = csv.reader(
         source_lines,
@@ -107,7 +112,7 @@ def guess_escape(head: str, delimiter: str, num_columns: int = 0) -> str | None:
         return None
     lines = [f"{line}\n" for line in head.split("\n")]
 
-    def num_odd(escape: str | None) -> int:
+    def num_even(escape: str | None) -> int:
         rows = csv.reader(lines, delimiter=delimiter, escapechar=escape, strict=True)
         widths = list[int]()
         while True:
@@ -118,9 +123,9 @@ def guess_escape(head: str, delimiter: str, num_columns: int = 0) -> str | None:
             except StopIteration:
                 break
         width = num_columns or next(iter(widths), 0)
-        return sum(found not in (0, width) for found in widths[:-1])
+        return sum(found == width for found in widths)
 
-    return "\\" if num_odd("\\") < num_odd(None) else None
+    return "\\" if num_even("\\") > num_even(None) else None
 
 
 def guess_delimiter(

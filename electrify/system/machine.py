@@ -31,9 +31,10 @@ def use_utf8() -> None:
     Python takes the encoding of names from the locale when it starts: where that is another one,
     the command begins again in UTF-8 mode (PEP 540). The terminal keeps its encoding.
     """
-    if codecs.lookup(sys.getfilesystemencoding()).name != "utf-8":
+    is_first = "ELECTRIFY_UTF8" not in os.environ  # an option of Python may forbid it again
+    if is_first and codecs.lookup(sys.getfilesystemencoding()).name != "utf-8":
         encoding = f"{sys.stdout.encoding}:backslashreplace"
-        os.environ |= {"PYTHONUTF8": "1", "PYTHONIOENCODING": encoding}
+        os.environ |= {"ELECTRIFY_UTF8": "1", "PYTHONUTF8": "1", "PYTHONIOENCODING": encoding}
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

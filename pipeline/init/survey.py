@@ -135,7 +135,10 @@ def amount_of(source: Source) -> TextAmount:
     heads = [InputFile(p, sizes[p], file_bytes=sizes[p]) for p in _spread([*sizes], _MAX_HEADS)]
     amount = np.zeros(3)
     for head in heads:
-        documents, _, share = read_head(head, source)
+        try:
+            documents, _, share = read_head(head, source)
+        except DAMAGES:  # `clean` names them
+            continue
         texts = [document.text for document in documents]
         if source.max_documents and texts:
             share = min(share, source.max_documents / len(texts))

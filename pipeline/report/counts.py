@@ -22,6 +22,8 @@ from pipeline.rules.quality import RULES
 
 NUM_EXAMPLES = 20  # rows that could not be read, named in the report
 NUM_SAMPLES = 20
+# of what a rule changed, which costs to clean a document once more
+NUM_CHANGED, CHANGED = 2, "changed by "
 SAMPLE_CHARACTERS = 200
 TOTALS = ("documents_in", "documents_kept", "characters_in", "characters_kept")
 # By table: keys and sums. "characters" is a power of two: so many or more, less than twice as many.
@@ -100,20 +102,21 @@ class Sample(NamedTuple):
 
 @dataclass
 class Samples:
-    """The `NUM_SAMPLES` texts of one kind whose labels have the smallest hashes: the same however
-    the corpus was divided."""
+    """The `most` texts of one kind whose labels have the smallest hashes: the same however the
+    corpus was divided."""
 
+    most: int = NUM_SAMPLES
     chosen: list[tuple[int, Sample]] = field(default_factory=list)  # by hash
 
     def wants(self, label: str) -> bool:
         """Whether a text of this label would be kept; cheaper than making the text to show."""
-        return len(self.chosen) < NUM_SAMPLES or sample_number(label) < self.chosen[-1][0]
+        return len(self.chosen) < self.most or sample_number(label) < self.chosen[-1][0]
 
     def add(self, sample: Sample) -> None:
         entry = sample_number(sample.label), sample
         if entry not in self.chosen:
             insort(self.chosen, entry)
-            del self.chosen[NUM_SAMPLES:]
+            del self.chosen[self.most :]
 
     def listed(self) -> list[Sample]:
         """In order of language, source and label."""
@@ -271,13 +274,17 @@ class Tally:
     def add_sample(self, name: str, label: str, text: str, language: str, source: str) -> None:
         """Show this text, masked and cut short, if it is among those chosen.
 
-        `name` is a reason, a rule or "kept".
+        `name` is a reason, "kept" or, behind `CHANGED`, a rule.
         """
         if self.wants(name, label):
             text = mask_pii(text, language)[0]
             shown = text if len(text) <= SAMPLE_CHARACTERS else f"{text[:SAMPLE_CHARACTERS]}…"
             sample = Sample(label, language, source, shown)
-            self.samples.setdefault(name, Samples()).add(sample)
+            self.samples_of(name).add(sample)
+
+    def samples_of(self, name: str) -> Samples:
+        most = NUM_CHANGED if name.startswith(CHANGED) else NUM_SAMPLES
+        return self.samples.setdefault(name, Samples(most))
 
     def add(self, other: "Tally") -> None:
         """Add the tally of later files."""
@@ -294,7 +301,7 @@ class Tally:
         for example in other.examples:
             self.add_example(example)
         for name, samples in other.samples.items():
-            mine = self.samples.setdefault(name, Samples())
+            mine = self.samples_of(name)
             for sample in samples.listed():
                 mine.add(sample)
         for key, of_key in other.statistics.items():
@@ -334,9 +341,8 @@ def tally_from_json(text: str) -> Tally:
         for row in rows:
             tally.tables[table].add(row)
     for name, samples in value["samples"].items():
-        tally.samples[name] = Samples()
         for sample in samples:
-            tally.samples[name].add(Sample(*sample))
+            tally.samples_of(name).add(Sample(*sample))
     for language, profile, sample in value["statistics"]:
         tally.statistics[language, profile] = StatisticsSample(**sample)
     return tally

@@ -7,7 +7,7 @@ from typing import Any
 
 from electrify.page.page import Page
 from electrify.stage.folder import write_json
-from pipeline.report.counts import Rows, Tally, group_by, report_json, sum_by
+from pipeline.report.counts import CHANGED, Rows, Tally, group_by, report_json, sum_by
 
 _EXAMPLE = 60  # characters of one
 _MAX_ROWS = 200  # of a table; report.json has them all
@@ -77,7 +77,10 @@ def losses(report: Report) -> list[tuple[str, str, int | None, int]]:
     faults = sum_by(report["malformed"], "reason", "documents")
     lost += [(f"not read: {reason}", reason, n, 0) for reason, n in faults.items()]
     altered = group_by(report["altered_by_source"], ["rule"], ["documents", "characters"])
-    changes = [(f"{r['rule']}, of documents that stay", *r.values()) for r in altered]
+    changes = [
+        (f"{rule}, of documents that stay", f"{CHANGED}{rule}", rows, lost)
+        for rule, rows, lost in map(dict.values, altered)
+    ]
     rest = totals["characters_in"] - totals["characters_kept"] - sum(characters.values())
     rest -= sum(row["characters"] for row in altered)
     by_characters = [sorted(of, key=lambda loss: -loss[3]) for of in (lost, changes)]

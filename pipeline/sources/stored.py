@@ -209,6 +209,9 @@ def _zip(archive: str, changed: int | None) -> zipfile.ZipFile:
     return zipfile.ZipFile(stored)
 
 
+os.register_at_fork(after_in_child=_zip.cache_clear)  # a worker opens files of its own
+
+
 @lru_cache(maxsize=2)
 def _members(archive: str, changed: int | None) -> dict[str, zipfile.ZipInfo]:
     """The files that have bytes and are not hidden, by name."""

@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+import zipfile
 from collections import Counter
 
 import pytest
@@ -93,7 +94,7 @@ def test_documents_removed_and_report(corpus, cleaned):
     rules = ("html_removed", "url_removed", "whitespace_squeezed")
     assert found["altered"] == dict.fromkeys(rules, 200)
     assert all(row["characters"] >= row["documents"] for row in found["altered_by_source"])
-    assert all("<" in text for *_, text in found["samples"]["html_removed"])
+    assert all("<" in text for *_, text in found["samples"]["changed by html_removed"])
     names = {"manifest.json", "report.html", "report.json"}
     tables = {"documents-00000.parquet", "removed-00000.parquet"}
     assert {path.name for path in folder.iterdir()} == names | tables
@@ -127,6 +128,17 @@ def test_workers_and_batches_change_no_row(tmp_path, corpus, cleaned, monkeypatc
     folder = clean_afresh(config)
     assert len([*folder.glob("documents-*")]) > 3
     assert (documents(folder), removed(folder)) == expected
+
+
+def test_members_of_an_archive_are_read_by_several_workers(tmp_path, monkeypatch):
+    """A forked worker opens the archive itself: the process before it has listed the members."""
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for member in range(6):
+            rows = (json.dumps({"text": sentence(10 * member + n)}) for n in range(10))
+            archive.writestr(f"{member}.jsonl", "\n".join(rows))
+    monkeypatch.setattr(sources, "FILE_BATCH_BYTES", 1)
+    config = config_of(tmp_path, [tmp_path / "a.zip::*.jsonl"])
+    assert len(documents(clean_afresh(config, ["--direct_num_workers=2"]))) == 60
 
 
 def test_the_id_that_the_source_gives_stays_with_kept_and_removed_rows(tmp_path):

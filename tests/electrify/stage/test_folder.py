@@ -185,6 +185,19 @@ def test_a_finished_stage_with_a_changed_file_is_not_done(stage: Stage, content,
     assert not run_stage(stage, refuse)
 
 
+def test_what_is_removed_beside_the_records_leaves_them_done(stage: Stage):
+    """Kept networks take room; the scores stay."""
+    stage = replace(stage, keyed=True, resumable=True, volatile=("results",))
+
+    def work(folder: Path) -> dict[str, int]:
+        (folder / "results").write_text("1")
+        return write_one(folder)
+
+    run_stage(stage, work)
+    (stage.folder / "data" / "one.txt").unlink()
+    assert not run_stage(stage, refuse)
+
+
 def test_any_changed_byte_of_a_manifest_is_found_or_changes_nothing(stage: Stage):
     run_stage(stage, write_one)
     path = stage.folder / "manifest.json"

@@ -74,8 +74,23 @@ def _escaped(cell):
     return cell.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\\n")
 
 
+def test_a_backslash_that_stands_before_no_mark_is_a_character():
+    """As Spark and PHP write: marks alone are escaped."""
+    text = 'id,text\n1,"그는 \\"네\\", 라고 C:\\new"\n2,"x \\alpha, y"\n'
+    assert guess_escape(text, ",") == "\\"
+    assert _read(text, ",", escape="\\")[1:] == [
+        ("1", '그는 "네", 라고 C:\\new'),
+        ("2", "x \\alpha, y"),
+    ]
+
+
 def test_a_backslash_of_another_table_is_a_character():
-    for text in ('a,b\n"C:\\",1\n"D:\\",2\n', 'a,b\n"say ""\\""",1\n', "a,b\n\\x,1\n"):
+    for text in (
+        'id,text\n1,좋아요 C:\\new\n3,"좋다\\" 는 말\n4,끝 \\alpha\n',
+        'a,b\n"C:\\",1\n"D:\\",2\n',
+        'a,b\n"say ""\\""",1\n',
+        "a,b\n\\x,1\n",
+    ):
         assert guess_escape(text, ",") is None
 
 
