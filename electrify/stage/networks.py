@@ -25,6 +25,8 @@ def save_network(network: Any, folder: Path, tokenizer: Any = None) -> None:
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
     make_portable(folder)
+    for weights in folder.glob("*.safetensors"):  # safetensors lets nobody else read them
+        weights.chmod((folder / "config.json").stat().st_mode)
 
 
 def make_portable(folder: Path) -> None:

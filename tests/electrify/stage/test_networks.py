@@ -115,6 +115,8 @@ def test_a_saved_network_comes_back(tmp_path: Path) -> None:
     assert all(torch.equal(again.state_dict()[name], of) for name, of in before.items())
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     assert again(**tokenizer("봄이 온다", return_tensors="pt")).logits.shape[-1] == len(LABELS)
+    modes = {path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_file()}
+    assert len(modes) == 1  # a server of another user reads all of them, or none
 
 
 @pytest.mark.parametrize("name", ["discriminator", "generator"])
