@@ -32,7 +32,7 @@ from benchmarks.training.trainer import Trainer
 from electrify.stage.folder import whole_file
 from electrify.storage.encodings import guess_encoding
 from electrify.storage.files import parse_json
-from electrify.storage.tables import guess_delimiter, guess_escape, has_cells, read_rows
+from electrify.storage.tables import guess_dialect, has_cells, read_rows
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log, warn
 
@@ -156,9 +156,9 @@ def _raw_rows(file: Path, kind: str) -> Iterator[tuple[int, Row]]:
 
 def _table_rows(lines: TextIO, head: str, kind: str) -> Iterator[tuple[int, Row]]:
     csv.field_size_limit(2**31 - 1)  # a cell may be a whole document
-    delimiter = guess_delimiter(head.lstrip("\ufeff"), default="," if kind == ".csv" else "\t")
+    default = "," if kind == ".csv" else "\t"
+    delimiter, escape = guess_dialect(head.lstrip("\ufeff"), default=default)
     names: list[str] = []
-    escape = guess_escape(head, delimiter)
     cells = (row for _, row in read_rows(lines, delimiter, escape=escape))
     for number, row in enumerate(
         dropwhile(lambda row: isinstance(row, list) and not has_cells(row), cells)

@@ -83,13 +83,14 @@ def prolong(config: RunConfig) -> bool:
     if is_main_process():
         identity = run_identity(config)
         with stage_lock(stage.folder):
-            target = stage.partial
+            target, ours = stage.partial, there
             if is_finished:
                 target = stage.partial.with_name(f"{stage.partial.name}.new")
                 shutil.rmtree(target, ignore_errors=True)
-                shutil.copytree(usable[-1], target / usable[-1].name)
+                ours = [target / usable[-1].name]
+                shutil.copytree(usable[-1], ours[0])
                 shutil.copyfile(folder / METRICS, target / METRICS)
-            for path in filter(_is_sound, checkpoints(target)):
+            for path in ours:
                 _rename(path, identity)
             write_json(target / PLAN, wanted)
             if is_finished:

@@ -82,14 +82,14 @@ class DocumentRules:
         self._extra_rules = made_rules(config.extra_rules, tuple(config.extra_code.items()))
         self._bounds = bounds_of(limits_for(source.language, source.profile, rules.quality))
 
-    def clean(self, text: str, shows: bool = False) -> Outcome:
+    def clean(self, text: str) -> Outcome:
         """To a fixed point: a line that goes may leave blanks, or bring digits together.
 
         Ends as each round but the first follows one that masked digits or removed a line.
         """
         if lost := undecodable(text):
             return Outcome(text, lost, Changes())
-        changes = Changes(shows)
+        changes = Changes()
         raw, again, num_rounds = text, True, 0
         while again:
             num_rounds += 1
@@ -223,22 +223,21 @@ class DocumentCleaner:
             note_change(row, rule, num, outcome.changes.lost[rule])
         self._tally.count_document("in", len(raw.text), language, row["source"])
         if drop is None:
-            self._show_changes(row, raw.text, rules, outcome.changes)
+            self._show_changes(row, outcome.changes)
             return row | {"text": outcome.text}
         shown = _storable(rules.shown(raw.text, outcome)) or ""
         row |= {"text": shown, "reason": drop.reason, "detail": drop.detail}
         self._count_removed(row, len(raw.text))
         return row
 
-    def _show_changes(self, row: Row, text: str, rules: DocumentRules, changes: Changes) -> None:
-        """Let the report show what rules changed, of few documents: they are cleaned once more."""
+    def _show_changes(self, row: Row, changes: Changes) -> None:
+        """Let the report show what rules changed, of few documents."""
         label = shown_rank(row["rank"], self._config.dedup_against)
-        wanted = [rule for rule in changes if self._tally.wants(f"{CHANGED}{rule}", label)]
-        shown = (wanted and rules.clean(text, shows=True).changes.shown) or {}
-        for rule in wanted:
-            if changed := _storable(shown.get(rule, "").strip()):
-                where = row["language"], row["source"]
-                self._tally.add_sample(f"{CHANGED}{rule}", label, changed, *where)
+        for rule, texts in changes.first.items():
+            if self._tally.wants(name := f"{CHANGED}{rule}", label) and (
+                changed := _storable(changed_part(*texts).strip())
+            ):
+                self._tally.add_sample(name, label, changed, row["language"], row["source"])
 
     def _outcome(self, file: InputFile, raw: Raw) -> tuple[str, Outcome]:
         """The language of a document, and its text by the rules of that language.

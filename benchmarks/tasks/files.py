@@ -19,16 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.metrics.tags import OUTSIDE
-from benchmarks.tasks.rows import (
-    Row,
-    folded,
-    list_field,
-    mark_and_type,
-    text_field,
-)
+from benchmarks.tasks.rows import Row, folded, list_field, mark_and_type, text_field
 from electrify.storage.encodings import decode_file, is_utf8
 from electrify.storage.files import parse_json
-from electrify.storage.tables import guess_delimiter, guess_escape, has_cells, has_header, read_rows
+from electrify.storage.tables import guess_dialect, has_cells, has_header, read_rows
 from electrify.system.outcome import UserError, first_line
 from electrify.system.progress import warn
 
@@ -293,8 +287,7 @@ def _table_rows(text: str, path: Path, default: str) -> Numbered:
     columns without a value are left out."""
     csv.field_size_limit(2**31 - 1)  # a cell may be a whole document
     text = _SEPARATOR.sub("", text)
-    delimiter = guess_delimiter(text[:_HEAD_CHARACTERS], default=default)
-    escape = guess_escape(text[:_HEAD_CHARACTERS], delimiter)
+    delimiter, escape = guess_dialect(text[:_HEAD_CHARACTERS], default=default)
     read = read_rows(io.StringIO(text, newline=""), delimiter, escape=escape)
     cells: list[tuple[int, list[str]]] = []
     for number, (_, row) in enumerate(read):
@@ -378,8 +371,7 @@ def _are_tags(values: Sequence[Any]) -> bool:
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) < len(values) or not any(" " in text.strip() for text in texts):
         return False
-    tags = {tag for text in texts for tag in text.split()}
-    return all(map(mark_and_type, tags)) and not all(map(is_outside, tags))
+    return has_entities([tag for text in texts for tag in text.split()])
 
 
 def _words_beside(
@@ -501,8 +493,7 @@ def tagged_sentences(text: str, any_tag: bool = False) -> TaggedSentences | int:
         and all(_UNIVERSAL_ID.fullmatch(c[0]) for _, c in rows)
     ):
         words = [[row for row in block if row[1][0].isdigit()] for block in blocks]
-        last = [cells[-1] for _, cells in rows]
-        is_iob = all(map(mark_and_type, last)) and not all(map(is_outside, last))
+        is_iob = has_entities([cells[-1] for _, cells in rows])
         tag = width - 1 if is_iob else 3  # entities are written into MISC
         return TaggedSentences([*filter(None, words)], word=1, tag=tag)
     is_numbered = width > 2 and all(
@@ -510,13 +501,13 @@ def tagged_sentences(text: str, any_tag: bool = False) -> TaggedSentences | int:
     )
     word = int(is_numbered)
     columns = range(width - 1, word, -1)
-    entities = (
-        column
-        for column in columns
-        if all(mark_and_type(cells[column]) for _, cells in rows)
-        and not all(is_outside(cells[column]) for _, cells in rows)
-    )
+    entities = (column for column in columns if has_entities([cells[column] for _, cells in rows]))
     return TaggedSentences(blocks, word, next(entities, columns[0] if len(columns) == 1 else None))
+
+
+def has_entities(tags: Sequence[str]) -> bool:
+    """Whether all are tags of IOB or its kin, and not all are outside."""
+    return all(map(mark_and_type, tags)) and not all(map(is_outside, tags))
 
 
 def is_outside(tag: str) -> bool:

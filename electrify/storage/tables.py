@@ -128,6 +128,14 @@ def guess_escape(head: str, delimiter: str, num_columns: int = 0) -> str | None:
     return "\\" if num_even("\\") > num_even(None) else None
 
 
+def guess_dialect(
+    head: str, names: Collection[str] = (), default: str = ",", num_columns: int = 0
+) -> tuple[str, str | None]:
+    """`guess_delimiter`, and `guess_escape` with it."""
+    delimiter = guess_delimiter(head, names, default, num_columns)
+    return delimiter, guess_escape(head, delimiter, num_columns)
+
+
 def guess_delimiter(
     head: str, names: Collection[str] = (), default: str = ",", num_columns: int = 0
 ) -> str:
@@ -208,11 +216,9 @@ def read_table(path: Path) -> list[list[str]]:
     Raises `ValueError` with the file and what is wrong in it.
     """
     text, _ = decode_file(path.read_bytes(), path)
-    delimiter = guess_delimiter(
-        text[: 1 << 20], default="," if path.suffix.lower() == ".csv" else "\t"
-    )
+    default = "," if path.suffix.lower() == ".csv" else "\t"
+    delimiter, escape = guess_dialect(text[: 1 << 20], default=default)
     csv.field_size_limit(2**31 - 1)  # a cell may be a whole document
     lines = (f"{line}\n" for line in text.split("\n"))
-    escape = guess_escape(text[: 1 << 20], delimiter)
     rows = (row for _, row in read_rows(lines, delimiter, escape=escape))
     return [row for row in rows if isinstance(row, list) and has_cells(row)]

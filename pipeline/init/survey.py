@@ -22,7 +22,13 @@ from electrify.storage.encodings import (
     marked_encoding,
     reads_lines_alone,
 )
-from electrify.storage.tables import guess_delimiter, guess_escape, has_cells, has_header, read_rows
+from electrify.storage.tables import (
+    guess_delimiter,
+    guess_dialect,
+    has_cells,
+    has_header,
+    read_rows,
+)
 from electrify.system.outcome import UserError
 from pipeline.init.parts import Part, split
 from pipeline.rules.language import main_language
@@ -431,8 +437,7 @@ def _kind_of_text(kind: Kind, text: str) -> Kind:
 
 def _cells(text: str, kind: Kind) -> list[list[str]]:
     """The rows at the head of a table, without blank ones; the last may be cut."""
-    delimiter = guess_delimiter(text, default="," if kind == "csv" else "\t")
-    escape = guess_escape(text, delimiter)
+    delimiter, escape = guess_dialect(text, default="," if kind == "csv" else "\t")
     rows = read_rows((f"{line}\n" for line in text.split("\n")), delimiter, escape=escape)
     whole = (row for _, row in rows if isinstance(row, list) and has_cells(row))
     return list(itertools.islice(whole, _FIELD_ROWS))

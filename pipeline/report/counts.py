@@ -22,7 +22,7 @@ from pipeline.rules.quality import RULES
 
 NUM_EXAMPLES = 20  # rows that could not be read, named in the report
 NUM_SAMPLES = 20
-# of what a rule changed, which costs to clean a document once more
+# of what a rule changed
 NUM_CHANGED, CHANGED = 2, "changed by "
 SAMPLE_CHARACTERS = 200
 TOTALS = ("documents_in", "documents_kept", "characters_in", "characters_kept")

@@ -43,18 +43,17 @@ Rule = tuple[str, Callable[[str], str]]
 
 class Changes(dict[str, int]):
     """By rule, how often it changed a text; in `lost` the characters that it took, less those that
-    it added, and in `shown`, if that is asked for, what it changed first."""
+    it added, and in `first` the text before and after its first change."""
 
-    def __init__(self, shows: bool = False) -> None:
+    def __init__(self) -> None:
         self.lost: Counter[str] = Counter()
-        self.shown: dict[str, str] | None = {} if shows else None
+        self.first: dict[str, tuple[str, str]] = {}
 
     def note(self, rule: str, before: str, after: str, num: int | None = None) -> None:
         """Of a rule that counts what it changes `num`; another one counts once."""
         self[rule] = self.get(rule, 0) + num if num else 1
         self.lost[rule] += len(before) - len(after)
-        if self.shown is not None and rule not in self.shown:
-            self.shown[rule] = changed_part(before, after)
+        self.first.setdefault(rule, (before, after))
 
 
 def changed_part(before: str, after: str) -> str:

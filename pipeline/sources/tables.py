@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
-from electrify.storage.tables import HEAD_ROWS, guess_delimiter, guess_escape, has_cells, read_rows
+from electrify.storage.tables import HEAD_ROWS, guess_dialect, has_cells, read_rows
 from pipeline.sources.input_file import (
     KNOWN_FIELDS,
     Fault,
@@ -130,9 +130,8 @@ def _dialect(lines: Iterable[bytes | TooLong], source: Source) -> tuple[str, str
     whole = [b"" if isinstance(line, TooLong) else line for line in lines]
     head = b"".join(line + b"\n" for line in whole).decode("utf-8", "replace")
     names, num_columns = () if source.columns else source.fields, len(source.columns)
-    delimiter = guess_delimiter(head, names, default, num_columns)
-    is_guessed = source.quoted is None
-    return delimiter, guess_escape(head, delimiter, num_columns) if is_guessed else None
+    delimiter, escape = guess_dialect(head, names, default, num_columns)
+    return delimiter, escape if source.quoted is None else None
 
 
 def _batch_rows(metadata: pq.FileMetaData) -> int:
