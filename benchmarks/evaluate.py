@@ -114,7 +114,7 @@ def evaluate(
             recommended = recommended_settings(config, None if weights else model, commit)
             if recommended:
                 settings = ", ".join(f"{name} {value}" for name, value in recommended.items())
-                without = "--set evaluate.recipe=auto"
+                without = "`evaluate.recipe=auto`"
                 log(f"fine-tuning as the encoder recommends: {settings} (without: {without})")
             source = replace(source, recommended=recommended)
             about = options.model_dump(mode="json") | {"model": source.name}
@@ -161,7 +161,7 @@ def _check_weights(stage: Stage) -> None:
             paths = {result.model_path for result in current_results(folder)}
             raise UserError(
                 f"{folder} has the scores of other weights, {min(paths, default='none yet')}: give "
-                "these another name (--name) or output_dir, or --overwrite those scores"
+                "these another `name` or output_dir, or `overwrite` those scores"
             )
 
 

@@ -43,7 +43,7 @@ def finetune(
     written.
     """
     if output.exists():
-        raise UserError(f"{output} is there already: give another --output, or remove it")
+        raise UserError(f"{output} is there already: give another `output`, or remove it")
     if onnx:
         from benchmarks.onnx.export import require_onnx
 
@@ -53,7 +53,7 @@ def finetune(
     tasks, data_of = load_tasks(options)
     if len(tasks) != 1:
         names = ", ".join(task.name for task in tasks)
-        raise UserError(f"finetune takes one task, not {names}: give one --own-task or --task")
+        raise UserError(f"finetune takes one task, not {names}: give one `own_task` or `task`")
     if not tasks[0].has_auto_head:
         raise UserError(
             f"{tasks[0].name}: `transformers` has no class of networks for it; finetune is for "

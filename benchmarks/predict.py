@@ -51,7 +51,7 @@ def predict(folder: Path, file: Path, output: Path | None = None) -> None:
     no rows or lacks a column, and an output that is there.
     """
     if output is not None and output.exists():
-        raise UserError(f"{output} is there already: give another --output, or remove it")
+        raise UserError(f"{output} is there already: give another `output`, or remove it")
     if not file.is_file():
         raise UserError(f"no file {file}; give one with a text a row: .txt, .csv or .jsonl")
     rows = predictions(folder, rows_of(file), str(file))

@@ -4,11 +4,13 @@ A verb imports its stage when it runs: help needs no library, and each stage its
 """
 
 import os
+import re
 import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -30,6 +32,17 @@ DATA_DIR = "evaluate.data_dir"
 BEAM_VERBS = frozenset({"run", "demo", "clean", "train-vocab", "encode", "ablate"})
 # tried by --search: encoders of size base want the lowest, tiny ones the highest
 SEARCHED_RATES = [5e-5, 1e-4, 3e-4, 1e-3]
+
+# an option in a message, and keys that have a flag
+_OPTION = re.compile(r"`((?P<key>[a-z_.]+)(?P<value>=[^`]*)?)`")
+_FLAGS = {
+    DATA_DIR: "data_dir",
+    "evaluate.suites": "suite",
+    "evaluate.tasks": "task",
+    "evaluate.own_tasks": "own_task",
+    "pretrain.num_devices": "devices",
+    "export.onnx.force": "force",
+}
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -111,7 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words, beam = words[:cut], words[cut + 1 :]
     if arguments is None:
         use_utf8()
-    setup_logging()
+    in_words = partial(with_flags, verb)
+    setup_logging(in_words)
     prepare_threads()
     prepare_imports()
     if num_ranks() > 1 and verb != "pretrain":
@@ -119,7 +133,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if words == ["--version"]:
         return status_of(_print_version, debug=debug)
-    return status_of(_run_verb, words, verb, beam, debug=debug)
+    return status_of(_run_verb, words, verb, beam, debug=debug, in_words=in_words)
+
+
+def with_flags(verb: str, message: str) -> str:
+    """A message with the flags of this verb for options in backticks, and --set for values."""
+    if "`" not in message:
+        return message
+    command = typer.main.get_command(app).commands.get(verb)  # type: ignore[attr-defined]
+    flags = {option.name: option.opts[0] for option in (command.params if command else ())}
+
+    def flag(match: re.Match[str]) -> str:
+        if match["value"] is not None:
+            return f"--set {shlex.quote(match[1])}"
+        found = flags.get(_FLAGS.get(match["key"], match["key"]), "")
+        return found if found.startswith("--") else match[0]
+
+    return _OPTION.sub(flag, message)
 
 
 def _run_verb(words: list[str], verb: str, beam: list[str]) -> int:

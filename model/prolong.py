@@ -145,7 +145,7 @@ def _refusal(
     num_then = shared_steps(theirs, ours.model_copy(update=changes))
     hint = ""
     if changes and any(num_shared < checkpoint_step(path) <= num_then for path in there):
-        sets = " ".join(f"--set pretrain.{name}={value:g}" for name, value in changes.items())
+        sets = " and ".join(f"`pretrain.{name}={value:g}`" for name, value in changes.items())
         hint = f" With {sets} it has its first {num_then:,} and goes on."
     elif theirs.decay_fraction == 1:
         hint = " With decay_fraction = 1 the rate falls to 0 from the start."
@@ -153,5 +153,5 @@ def _refusal(
         f"{folder} is of a run of {theirs.num_steps:,} steps. One of {ours.num_steps:,} has only "
         f"its first {num_shared:,} steps, and no checkpoint is from there.{hint} To train on from "
         "the last one, give a run of its own: another output_dir, and pretrain.initial_model = "
-        f'"{there[-1] if there else folder}". --overwrite trains all again'
+        f'"{there[-1] if there else folder}". `overwrite` trains all again'
     )

@@ -64,7 +64,7 @@ def publish(
             card = dataset_card(config, licence)
         elif not licence_of(as_made(config, "export")):
             raise UserError(
-                f"--parts {part}: nobody has said under which licence these weights stand; it "
+                f"`parts` {part}: nobody has said under which licence these weights stand; it "
                 "follows from the text and from the initial model. Set export.licence (such as "
                 '"cc-by-sa-4.0") and run: electrify export CONFIG --overwrite'
             )
@@ -80,7 +80,7 @@ def publish(
             what = f"{num_files} files, {size / 1e6:,.1f} MB"
             lines.append(f"{part}: {what} to the {kind} {to}-{name}")
         elif parts:  # else it is of an objective without a generator
-            raise UserError(f"--parts {part}: {folder} has no {name}/; leave it out")
+            raise UserError(f"`parts` {part}: {folder} has no {name}/; leave it out")
     if dry_run or not uploads:
         return lines
     log("publish: " + "; ".join(lines))
@@ -91,7 +91,7 @@ def publish(
             addresses.append(address)
             repository["repo_id"] = address.repo_id
             if private and not api.repo_info(**repository).private:
-                raise UserError("it is there and public, and --private is asked")
+                raise UserError("it is there and public, and `private` is asked")
         for (repository, folder, names, card), address in zip(uploads, addresses, strict=True):
             options = repository | {"allow_patterns": names, "delete_patterns": _OUTDATED}
             api.upload_folder(folder_path=folder, **options)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from electrify.cli import with_flags
+
 PAGE = Path("docs/troubleshooting.md").read_text(encoding="utf-8")
 MESSAGES = re.findall(r"^```text\n(.*?)\n```", PAGE, re.DOTALL | re.MULTILINE)
 PACKAGES = ("electrify", "pipeline", "vocab", "model", "benchmarks")
@@ -22,7 +24,7 @@ def strings() -> list[list[str]]:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.JoinedStr):
                     fixed = [part.value for part in node.values if isinstance(part, ast.Constant)]
-                    found.append([str(part) for part in fixed])
+                    found.append([with_flags("evaluate", str(part)) for part in fixed])
                 elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                     found.append([node.value])
     return found

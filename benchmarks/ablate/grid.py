@@ -143,7 +143,7 @@ def base_config(grid: Grid, overrides: Sequence[str]) -> RunConfig:
     if is_address(config.output_dir):
         raise UserError(
             f"output_dir = {config.output_dir!r}: the runs of a grid share folders by links, and "
-            "an address has no links; give a folder: --set output_dir=out/NAME"
+            "an address has no links; give a folder: `output_dir=out/NAME`"
         )
     return config
 

@@ -141,7 +141,7 @@ def bundled_sentences() -> dict[str, list[str]]:
 def bundled_threshold(reader: Reader, script: str) -> Threshold:
     """The threshold on the bundled sentences in a script; 0.5 where there are none."""
     if script not in bundled_sentences():
-        return Threshold(0.5, "no sentences of this script are bundled: give --threshold")
+        return Threshold(0.5, "no sentences of this script are bundled: give `threshold`")
     sentences = bundled_sentences()[script]
     return threshold_on(reader, sentences, f"{len(sentences)} plain sentences in {script}")
 
@@ -276,7 +276,7 @@ def findings(
         raise UserError("texts is one string; give a list of texts")
     reader = open_discriminator(path, generator)
     if reader.generator is None:
-        log(f"no generator beside {path}, so no proposals: name one with --generator")
+        log(f"no generator beside {path}, so no proposals: name one with `generator`")
     choose = threshold_chooser(reader, threshold)
     num_texts, is_known = 0, True
     for text in filter(str.strip, _lines(texts)):

@@ -88,7 +88,7 @@ def _effects(run: RunFolder) -> dict[tuple[str, str], list[Effect]]:
         try:
             tables[label, suite] = read_csv(folder / f"{suite}.csv", Effect)
         except ValueError:
-            warn(f"{folder} is of an earlier version and left out: evaluate with --overwrite")
+            warn(f"{folder} is of an earlier version and left out: evaluate with `overwrite`")
     return {key: effects for key, effects in tables.items() if effects}
 
 

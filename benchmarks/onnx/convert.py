@@ -78,7 +78,7 @@ def convert_run(config: EvaluationRun, model: str | None, overwrite: bool) -> No
     if any(theirs.get(name) != stage.inputs.get(name) for name in ("export", "model")):
         raise UserError(
             f"{scored} scores other weights than those to convert: electrify evaluate "
-            "them with --set evaluate.keep_models=true, or give another output_dir"
+            "them with `evaluate.keep_models=true`, or give another output_dir"
         )
     run_stage(
         stage,
@@ -166,7 +166,7 @@ def _judge(group: ConvertedNetworks, force: bool) -> None:
         reasons = group.problems = int8.problems(group.losses)
         num_tasks, needed = group.num_tasks, group.num_tasks_needed
         if num_tasks < needed:
-            way = "electrify evaluate --set evaluate.keep_models=true"
+            way = "evaluate with `evaluate.keep_models=true`"
             reasons.insert(0, f"{needed} fine-tuned tasks are needed, {num_tasks} are kept ({way})")
         if not group.losses:
             reasons.append("it is scored on nothing")
@@ -175,7 +175,11 @@ def _judge(group: ConvertedNetworks, force: bool) -> None:
         for name, file in files.items() if group.is_written else ():
             shutil.move(file, group.files[name].parent.parent / INT8_FILE)
     if reasons:
-        way = "written all the same, as asked" if force else "not written (--force writes it)"
+        way = (
+            "written all the same, as asked"
+            if force
+            else "not written (`export.onnx.force` writes it)"
+        )
         warn(f"{group.name}, int8: {'; '.join(reasons)}: {way}")
     else:
         log(f"{group.name}, int8: written")

@@ -91,7 +91,7 @@ def read_predictions(path: Path) -> tuple[Header, list[Prediction]]:
     if header.get("num_examples") != len(rows):
         raise UserError(
             f"{path} has {len(rows)} lines, its header says {header.get('num_examples')}: evaluate "
-            "again with --overwrite"
+            "again with `overwrite`"
         )
     return header, [parse_json(p, str(path)) for p in rows]
 

@@ -150,7 +150,7 @@ def _check_records(stage: str, results: Sequence[Result]) -> None:
             field = other.replace(" ", "_")
             raise UserError(
                 f"{stage}: results of {result.task} with {field} {getattr(expected, field)!r} and "
-                f"{getattr(result, field)!r} cannot be averaged: evaluate again with --overwrite, "
+                f"{getattr(result, field)!r} cannot be averaged: evaluate again with `overwrite`, "
                 "or remove the lines of one"
             )
 

@@ -74,10 +74,9 @@ def data_dirs(options: EvaluateConfig, tasks: Sequence[Task]) -> tuple[Path, ...
     if not options.data_dirs and tasks:
         names = [" or ".join(task.files[task.reported]) for task in tasks]
         raise UserError(
-            'no data: give --data-dir FOLDER (or set evaluate.data_dir; "hub" reads the tasks by '
-            "`datasets`) with the official "
-            f"files of {', '.join(task.name for task in tasks)}: {', '.join(names)}, and the "
-            "training files beside them"
+            'no data: give `evaluate.data_dir` a folder ("hub" reads the tasks by `datasets`) with '
+            f"the official files of {', '.join(task.name for task in tasks)}: {', '.join(names)}, "
+            "and the training files beside them"
         )
     return options.data_dirs or (Path(),)
 
@@ -108,8 +107,8 @@ def check_data(options: EvaluateConfig) -> list[tuple[Task, Path]]:
     if missing and shown == repr(HUB):
         problems.append(
             "these tasks are not on the hub in a form that `datasets` reads without running code: "
-            f"{missing}. Leave them out, or give --data-dir a folder with the official files of "
-            "all tasks"
+            f"{missing}. Leave them out, or give `evaluate.data_dir` a folder with the official "
+            "files of all tasks"
         )
     elif missing:
         problems.append(f"evaluate.data_dir = {shown} has no data of {missing}")
@@ -286,7 +285,7 @@ def _read(
         }
         return rows, commits
     if task.suite != OWN and not data_dir.is_dir():
-        raise UserError(f"no data folder {data_dir}; give --data-dir a folder that exists")
+        raise UserError(f"no data folder {data_dir}; give `evaluate.data_dir` a folder that exists")
     paths = {split: find_files(task, split, data_dir) for split in wanted if split in task.files}
     if task.reported in paths and not paths[task.reported]:
         if task.suite == OWN:
@@ -318,7 +317,7 @@ def find_files(task: Task, split: str, data_dir: Path) -> list[Path]:
         if len(paths) > 1:
             raise UserError(
                 f"{task.name}: more than one {name}: {paths[0]} and {paths[1]}; "
-                "give --data-dir a folder with one of them"
+                "give `evaluate.data_dir` a folder with one of them"
             )
         if paths and name in task.files[split] and not parts:
             return paths
@@ -376,7 +375,7 @@ def hub_rows(
     if hub is None:
         raise UserError(
             f"{task.name} is not on the hub in a form that `datasets` reads without running code: "
-            f"give --data-dir a folder with the official files of {_whence(task)}"
+            f"give `evaluate.data_dir` a folder with the official files of {_whence(task)}"
         )
     where = str(folder) if folder else f"{hub.path} {hub.name or ''}".strip()
     sources = {ours: (hub.path, hub.name, theirs) for ours, theirs in hub.splits.items()}
@@ -424,7 +423,7 @@ def _load(task: Task, path: str, name: str | None, folder: Path | None) -> Any:
     except Exception as error:  # of HTTP, Arrow or `datasets`, which has classes of its own
         raise _UnreadError(
             f"{task.name}: `datasets` cannot read {folder or path}: {hub_failure(error)}; or "
-            f"give --data-dir a folder with the official files of {_whence(task)}"
+            f"give `evaluate.data_dir` a folder with the official files of {_whence(task)}"
         ) from error
 
 

@@ -8,7 +8,6 @@ A data set of the hub is read as files too: its splits in the cache.
 import importlib
 import math
 import re
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -231,7 +230,7 @@ def describe(
     override = {split: bundled_name(file) for split, (file,) in task.files.items()}
     override |= {"kind": kind} if kind == "word-labels" else {}
     override |= {"text": "COLUMN", "label": "COLUMN"}
-    return f"{text}\nfor other columns: --set {_quoted(override)}"
+    return f"{text}\nfor other columns: {_option(override)}"
 
 
 def _read(options: OwnTask, path: Path) -> Placed:
@@ -372,13 +371,13 @@ def _which(options: OwnTask, what: str, columns: Sequence[str], rows: Sequence[R
     columns = [*columns, *(f"{column}.{name}" for column in inner for name in inner[column])]
     return UserError(
         f"{options.train}: which column is the {what}? There are {', '.join(columns)}. Name it: "
-        f"--set {_quoted(override)}"
+        f"{_option(override)}"
     )
 
 
-def _quoted(override: Mapping[str, Any]) -> str:
-    """The option of a task, for a shell."""
-    return shlex.quote(f"evaluate.own_tasks=[{toml_value(override)}]")
+def _option(override: Mapping[str, Any]) -> str:
+    """The option of a task, as an override."""
+    return f"`evaluate.own_tasks=[{toml_value(override)}]`"
 
 
 # Gold values.

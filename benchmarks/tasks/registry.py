@@ -84,9 +84,9 @@ def resolve_tasks(suites: Sequence[str], tasks: Sequence[str]) -> list[Task]:
     unknown name (with the nearest) and where nothing is named."""
     if not suites and not tasks:
         raise UserError(
-            f"no tasks to evaluate: give --suite ({', '.join(SUITES)}) or --task, or set "
-            "evaluate.suites or evaluate.tasks (`electrify ls` lists them); or give a file of your "
-            "own with --own-task FILE"
+            f"no tasks to evaluate: give `evaluate.suites` ({', '.join(SUITES)}) or "
+            "`evaluate.tasks` (`electrify ls` lists them), or a file of your own by "
+            "`evaluate.own_tasks`"
         )
     names = [name for suite in suites for name in SUITE_TASKS[check_suite(suite)]]
     return [TASKS[name] for name in dict.fromkeys([*names, *map(check_task, tasks)])]

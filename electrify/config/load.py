@@ -169,7 +169,7 @@ def _override(
     for override in overrides:
         key, separator, text = override.partition("=")
         if not separator or not key:
-            raise UsageError(f"--set {override!r}: write section.key=value")
+            raise UsageError(f"override {override!r}: write section.key=value")
         _put(raw, _key_parts(key), _override_value(key, text), override)
 
 
@@ -181,8 +181,8 @@ def _override_value(key: str, text: str) -> Any:
         if isinstance(error, tomllib.TOMLDecodeError) and not is_toml:
             return text  # a bare word is a string
         raise UsageError(
-            f"--set {key}={text}: it is not valid TOML ({error}); write words in it in quotes, as "
-            f'in --set \'{key}=["word", "word"]\''
+            f"override {key}={text}: it is not valid TOML ({error}); write words in it in quotes, "
+            f'as in `{key}=["word", "word"]`'
         ) from None
 
 
@@ -191,7 +191,7 @@ def _put(raw: dict[str, Any], key: Sequence[str], value: object, override: str) 
     for section in key[:-1]:
         table = table.setdefault(section, {})
         if not isinstance(table, dict):
-            raise UsageError(f"--set {override!r}: {section} is not a section")
+            raise UsageError(f"override {override!r}: {section} is not a section")
     table[key[-1]] = value
 
 
@@ -200,7 +200,7 @@ def _key_parts(key: str) -> list[str]:
     try:
         nested: Any = tomllib.loads(f"{key} = 0")
     except (ValueError, RecursionError):
-        raise UsageError(f"--set {key}: write section.key=value") from None
+        raise UsageError(f"override {key}: write section.key=value") from None
     parts = []
     while isinstance(nested, dict):
         part, nested = next(iter(nested.items()))

@@ -271,7 +271,7 @@ def plan_difference(content: bytes, stage: Stage) -> str | None:
 def other_work(folder: object, change: str) -> UserError:
     return UserError(
         f"{folder} is the unfinished work of another config or other inputs: {change}. Give the "
-        "run another output_dir, or --overwrite to drop that work"
+        "run another output_dir, or `overwrite` to drop that work"
     )
 
 

@@ -313,7 +313,7 @@ def recommended_settings(
         try:
             known = parse_part(read_json(file), str(file), EvaluateConfig).recommended
         except ValueError as error:
-            raise UserError(f"{error}\n--set evaluate.recipe=auto does without that file") from None
+            raise UserError(f"{error}\n`evaluate.recipe=auto` does without that file") from None
     return {n: v for n, v in known.items() if n == "recipe" or getattr(options, n) is None}
 
 

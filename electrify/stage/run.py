@@ -110,7 +110,7 @@ def _reason(stage: Stage, overwrite: bool) -> str | None:
         if stage.folder.exists() and not (overwrite or stage.keyed):
             raise UserError(
                 f"{stage.folder} was made from another config or other inputs: {reason}. Give the "
-                "run another output_dir, or add --overwrite to make the stage again"
+                "run another output_dir, or `overwrite` to make the stage again"
             )
         return reason
     changed = changed_files(stage.folder, _CHECKED_BYTES)
@@ -121,7 +121,7 @@ def _reason(stage: Stage, overwrite: bool) -> str | None:
         reason = f"{stage.folder / changed[0]} has changed since it was made"
         if not (overwrite or changed == records):
             raise UserError(
-                f"{reason}: put the old file back, or add --overwrite to make the stage again"
+                f"{reason}: put the old file back, or `overwrite` to make the stage again"
             )
         return reason
     again = "; remove it to make it again" if overwrite else ""

@@ -36,6 +36,8 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 class UserError(ValueError):
     """What the user can mend: the message says what is wrong, the value and the next step.
 
+    An option stands in backticks, `overwrite` or `evaluate.limit=9`: the command line writes flags.
+
     A `ValueError` of a library, or of a bug of ours, is none.
     """
 
@@ -56,8 +58,13 @@ class _Interrupted(KeyboardInterrupt):
     """A signal in a stage that has no step to finish first; no `except Exception` swallows it."""
 
 
-def status_of(verb: Callable[..., int], *arguments: object, debug: bool = False) -> int:
-    """Run a verb with its arguments and return the exit status.
+def status_of(
+    verb: Callable[..., int],
+    *arguments: object,
+    debug: bool = False,
+    in_words: Callable[[str], str] = str,
+) -> int:
+    """Run a verb with its arguments and return the exit status; `in_words` puts its error.
 
     0: done. 1: failed, with a line on stderr. 2: wrong options. 143, 130, 129: stopped by SIGTERM,
     Ctrl-C or SIGHUP, with a line that says how to resume. The trace of an error that the user
@@ -93,7 +100,7 @@ def status_of(verb: Callable[..., int], *arguments: object, debug: bool = False)
             line = first_line(error)
             if not debug:
                 line += f"\nThis is a fault of electrify. Its trace is in {_save_trace()}"
-        print(f"error: {line}", file=sys.stderr)
+        print(f"error: {in_words(line)}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
 
 

@@ -25,11 +25,11 @@ def is_main_process() -> bool:
     return "LOCAL_RANK" not in os.environ or os.environ.get("RANK", "0") == "0"
 
 
-def setup_logging() -> None:
-    """Send `electrify` log lines to stderr, above any progress bar."""
+def setup_logging(in_words: Callable[[str], str] = str) -> None:
+    """Send `electrify` log lines to stderr, above any progress bar, as `in_words` puts them."""
     if _LOG.handlers:
         return
-    handler = _TqdmHandler()
+    handler = _TqdmHandler(in_words)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%Y-%m-%d %H:%M:%S"))
     _LOG.addHandler(handler)
     _LOG.propagate = False
@@ -45,9 +45,13 @@ def warn(message: str) -> None:
 
 
 class _TqdmHandler(logging.Handler):
+    def __init__(self, in_words: Callable[[str], str]) -> None:
+        super().__init__()
+        self._in_words = in_words
+
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            tqdm.write(self.format(record), file=sys.stderr)
+            tqdm.write(self._in_words(self.format(record)), file=sys.stderr)
         except OSError:  # a closed terminal or pipe ends no work
             if not drop_unread(sys.stderr.fileno()):
                 raise

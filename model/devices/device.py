@@ -57,7 +57,7 @@ def _own_gpu() -> torch.device:
     if number >= num_gpus:
         raise UserError(
             f"process {number + 1} of this machine has no GPU, torch sees {num_gpus}: start at "
-            f"most that many (--devices {num_gpus}, torchrun --nproc-per-node {num_gpus})"
+            f"most that many (`pretrain.num_devices`, torchrun --nproc-per-node {num_gpus})"
         )
     torch.cuda.set_device(number)
     return torch.device("cuda", number)

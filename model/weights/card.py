@@ -230,7 +230,7 @@ def dataset_card(config: RunConfig, licence: str | None) -> str:
         if not licence:
             raise UserError(
                 f"{num_unknown:,} documents have no known licence, and text that is not free may "
-                "not be passed on: set `licence` of their sources, or say it with --licence"
+                "not be passed on: set licence of their sources, or say it by `licence`"
             )
         counts[licence] = counts.get(licence, 0) + num_unknown
     rules, languages = made.clean, made.clean.languages

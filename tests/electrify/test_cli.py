@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from electrify.check import describe_config, list_runs
-from electrify.cli import main
+from electrify.cli import main, with_flags
 from electrify.config.load import load_config
 from tests.pipeline.cases import read_cases
 
@@ -155,6 +155,20 @@ def test_every_line_of_validate_can_be_set():
     assert 'evaluate.tasks_options."squad-1.1".num_epochs=1.0' in plain
     assert load_config(DEMO, plain) == config
     assert "# evaluate.learning_rate is not set" in describe_config(load_config(SMALL))
+
+
+@pytest.mark.parametrize(
+    ("verb", "message", "said"),
+    [
+        ("run", "or `overwrite` of `evaluate.data_dir`", "or --overwrite of `evaluate.data_dir`"),
+        ("evaluate", "or `evaluate.data_dir`", "or --data-dir"),
+        ("evaluate", "as in `evaluate.limit=9`, `name`", "as in --set evaluate.limit=9, --name"),
+        ("evaluate", "`a.b=it's.txt`", "--set 'a.b=it'\"'\"'s.txt'"),
+        ("ls", "`electrify ls` of `transformers`", "`electrify ls` of `transformers`"),
+    ],
+)
+def test_a_message_names_options_as_the_caller_has_them(verb, message, said):
+    assert with_flags(verb, message) == said
 
 
 def test_a_host_that_exports_the_world_size_loses_no_verb(monkeypatch, capsys):

@@ -52,7 +52,7 @@ def test_the_threshold_is_given_or_that_of_the_script(reader: Reader):
     assert threshold_chooser(reader, 0.3)("가").probability == 0.3
     bundled = threshold_chooser(reader, None)
     assert bundled("가").source == "40 plain sentences in Hangul"
-    assert "--threshold" in bundled("漢字").source
+    assert "`threshold`" in bundled("漢字").source
     assert bundled("漢字").probability == 0.5
     with pytest.raises(ValueError, match="give a number between 0 and 1"):
         threshold_chooser(reader, 1.5)

@@ -136,7 +136,7 @@ def test_what_an_encoder_recommends_stands_between_the_users_options_and_the_rec
 )
 def test_a_damaged_recommendation_is_named_and_can_be_left_out(tmp_path, text):
     (tmp_path / "finetuning.json").write_text(text)
-    with pytest.raises(ValueError, match=r"(?s)finetuning\.json.*--set evaluate\.recipe=auto"):
+    with pytest.raises(ValueError, match=r"(?s)finetuning\.json.*`evaluate\.recipe=auto`"):
         recommended_settings(evaluation(), str(tmp_path))
     assert recommended_settings(evaluation(recipe="auto"), str(tmp_path)) == {}
 

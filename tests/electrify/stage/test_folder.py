@@ -178,7 +178,7 @@ def test_a_finished_stage_with_a_changed_file_is_not_done(stage: Stage, content,
     path = stage.folder / "data" / "one.txt"
     path.unlink() if content is None else path.write_text(content)
     if not volatile:
-        with pytest.raises(ValueError, match=r"one\.txt has changed .* --overwrite"):
+        with pytest.raises(ValueError, match=r"one\.txt has changed .* `overwrite`"):
             run_stage(stage, refuse)
         assert path.exists() == (content is not None)
     assert run_stage(stage, write_one, overwrite=not volatile)
