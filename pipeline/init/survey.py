@@ -136,21 +136,29 @@ class TextAmount(NamedTuple):
 
 
 def amount_of(source: Source) -> TextAmount:
-    """The text of a source on this machine, by the heads of some of its files."""
+    """The text of a source on this machine, by the heads of some of its files.
+
+    `UserError` where none of them has a document.
+    """
     sizes = {file.path: file.file_bytes for file in expand_sources([source])}
     heads = [InputFile(p, sizes[p], file_bytes=sizes[p]) for p in _spread([*sizes], _MAX_HEADS)]
-    amount = np.zeros(3)
+    amount, first_fault = np.zeros(3), ""
     for head in heads:
         try:
-            documents, _, share = read_head(head, source)
+            documents, faults, share = read_head(head, source)
         except DAMAGES:  # `clean` names them
             continue
+        if faults and not documents:  # the longest says what the file looks like
+            detail = max((fault.detail for fault in faults), key=len)
+            first_fault = first_fault or f"{head.path}: {detail}"
         texts = [document.text for document in documents]
         if source.max_documents and texts:
             share = min(share, source.max_documents / len(texts))
         num_bytes = sum(len(text.encode("utf-8", "replace")) for text in texts)
         num_words = sum(max(len(text.split()), len(text) // 6) for text in texts)
         amount += share * np.array([num_bytes, num_words, len(texts)])
+    if first_fault and not amount.any():
+        raise UserError(first_fault)
     factor = sum(sizes.values()) / max(1, sum(head.num_bytes for head in heads))
     return TextAmount(*(factor * amount).tolist())
 

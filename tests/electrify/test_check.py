@@ -94,6 +94,12 @@ def test_every_stage_has_a_cost(config, tmp_path: Path):
     assert "10 fine-tunings" in evaluation_cost(searched)[0]  # three trials of each encoder
 
 
+def test_text_that_is_not_read_is_named_with_its_field(config):
+    source = config().clean.sources[0].model_dump() | {"text_field": "body"}
+    with pytest.raises(ValueError, match=r"a\.jsonl: .*no field 'body' \(there are: text\)"):
+        describe_run(config(clean={"sources": [source]}))
+
+
 def test_a_file_of_the_working_directory_is_not_ours(tmp_path: Path):
     for name in ("model.py", "pipeline.py", "benchmarks.py"):
         (tmp_path / name).write_text("raise SystemExit('the file of the working directory')")
