@@ -9,11 +9,10 @@ import pytest
 import torch
 
 from electrify.config.load import load_config
-from tests.benchmarks.conftest import model_folder  # noqa: F401
 from tools.throughput import against
 from tools.throughput.__main__ import main
 from tools.throughput.cost import Cost, run_measured
-from tools.throughput.texts import prepare, rules_off, write_config
+from tools.throughput.texts import prepare, write_config
 
 
 def measured(words: str, folder: Path) -> list[dict[str, object]]:
@@ -33,18 +32,6 @@ def test_pretraining_is_timed_beside_its_peer(monkeypatch, tmp_path):
     for row in others:
         ratio = row["ms_per_step"] / ours["ms_per_step"]
         assert row["ours_is_times_as_fast"] == pytest.approx(ratio)
-
-
-def test_inference_is_timed_beside_its_peer(monkeypatch, tmp_path, model_folder):  # noqa: F811
-    texts = ["오늘 국회 새 증시 큰 경찰 첫 여행 다시 외교"] * 10
-    monkeypatch.setattr("tools.throughput.inference.sample", lambda: texts)
-    words = f"inference --model {model_folder} --lengths 4 --threads 1 --rounds 2"
-    threads = torch.get_num_threads()
-    peer, fp32, int8 = measured(f"{words} --peer", tmp_path)
-    assert torch.get_num_threads() == threads
-    ratio = peer["milliseconds"] / int8["milliseconds"]
-    assert int8["times_as_fast_as_torch"] == pytest.approx(ratio)
-    assert int8["megabytes"] < fp32["megabytes"]
 
 
 def test_a_commit_and_this_checkout_take_turns(monkeypatch, tmp_path):
@@ -68,18 +55,6 @@ def test_a_commit_and_this_checkout_take_turns(monkeypatch, tmp_path):
     assert (this["cpu_seconds"], this["ratio_of_cpu_seconds"]) == (0.5, 1.5)
 
 
-def test_a_peer_stands_beside_ours(monkeypatch, tmp_path):
-    """Costs of runs that take no time: which commands they are is not looked at."""
-    cost = iter([Cost(8.0, 6.0), Cost(16.0, 3.0)])
-    monkeypatch.setattr("tools.throughput.turns.run_electrify", lambda *_, **__: next(cost))
-    monkeypatch.setattr("tools.throughput.corpus.run_measured", lambda *_: next(cost))
-    monkeypatch.setattr("tools.throughput.corpus._install_peer", lambda folder: folder)
-    words = f"corpus --peer --megabytes 0.01 --work {tmp_path}"
-    ours, peer = measured(words, tmp_path)
-    assert (peer["ratio_of_cpu_seconds"], peer["ratio_of_seconds"]) == (0.5, 2.0)
-    assert ours["mb_per_cpu_second"] == pytest.approx(0.01 / 6, rel=0.3)
-
-
 def test_texts_are_those_of_the_corpora_as_a_run_reads_them(tmp_path):
     folder = tmp_path / "data" / "corpora" / "ko"
     folder.mkdir(parents=True)
@@ -90,7 +65,7 @@ def test_texts_are_those_of_the_corpora_as_a_run_reads_them(tmp_path):
     (folder.parent / "de" / "empty.jsonl").touch()
     prepared = prepare(tmp_path / "input", tmp_path / "data", ["ko/a", "de"], None)
     assert (prepared.num_documents, prepared.languages) == (100, ["ko"])
-    config = load_config(write_config(prepared, tmp_path / "run", rules_off()))
+    config = load_config(write_config(prepared, tmp_path / "run"))
     (source,) = config.clean.sources
     lines = (tmp_path / "input" / "00" / "00000.jsonl").read_text().splitlines()
     assert source.path == str(tmp_path / "input" / "00" / "*.jsonl")
@@ -126,7 +101,7 @@ def test_costs_are_of_all_processes_also_of_those_left_behind(tmp_path):
     [
         ("pretrain --device cpu --size tiny --dropout 1.5", "dropout"),
         ("pretrain --rounds 0", "rounds"),
-        ("corpus --data-dir nowhere", "give --data-dir DIR"),
+        ("corpus --against HEAD --data-dir nowhere", "give --data-dir DIR"),
         ("corpus --against nowhere --megabytes 0.01", "--against nowhere: no commit"),
     ],
 )

@@ -1,6 +1,6 @@
 """Figures of the stages beside a named peer or an earlier commit, in one run.
 
-python -m tools.throughput corpus|pretrain|finetune|inference [--peer] [--json PATH] ...
+python -m tools.throughput pretrain|finetune [--peer] [--json PATH] ...
 python -m tools.throughput corpus|vocab|pretrain|finetune --against COMMIT
 
 Only the module of the stage is imported: a GPU host need not have what cleans text. The fields of
@@ -21,7 +21,8 @@ from electrify.system.outcome import UserError, status_of
 from electrify.system.progress import setup_logging, warn
 from tools.throughput.report import Report
 
-_STAGES = ("corpus", "vocab", "pretrain", "finetune", "inference")
+_STAGES = ("corpus", "vocab", "pretrain", "finetune")
+_ONLY_AGAINST = ("corpus", "vocab")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stage = parser.parse_args(words[:1]).stage
     setup_logging()
     prepare_threads()
-    is_against = stage == "vocab" or any(word.startswith("--against") for word in words)
+    is_against = stage in _ONLY_AGAINST or any(word.startswith("--against") for word in words)
     module = importlib.import_module(f"tools.throughput.{'against' if is_against else stage}")
     options = vars(_parser(stage, module).parse_args(words[1:]))
     path = options.pop("json")
@@ -55,8 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser(stage: str, module: Any) -> argparse.ArgumentParser:
     prog, about = f"python -m tools.throughput {stage}", module.__doc__.partition("\n")[0]
     parser = argparse.ArgumentParser(prog=prog, description=about, allow_abbrev=False)
-    if stage != "inference":
-        parser.epilog = "--against COMMIT times the code of that commit, too: --against X --help"
+    parser.epilog = "--against COMMIT times the code of that commit, too: --against X --help"
     parser.add_argument("--json", metavar="PATH", type=Path, help="write every figure there")
     for field in fields(module.Settings):
         kind, *_, words = get_args(field.type)  # Annotated[type, ..., help]

@@ -13,7 +13,6 @@ from typing import Any
 
 import orjson
 
-from electrify.config.clean import CleanRules
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from tools.throughput.cost import CHECKOUT, Cost, run_measured
@@ -134,9 +133,7 @@ def _read(path: Path, fraction: float = 1.0) -> Iterator[bytes]:
                 yield line.rstrip(b"\n") + b"\n"
 
 
-def write_config(
-    prepared: Prepared, work: Path, clean: Mapping[str, Any], further: Sequence[str] = ()
-) -> Path:
+def write_config(prepared: Prepared, work: Path, further: Sequence[str] = ()) -> Path:
     """The TOML of a run into the folder `work`, which loses what an earlier run left there."""
     shutil.rmtree(work / "out", ignore_errors=True)
     sources = [
@@ -148,21 +145,11 @@ def write_config(
         f"output_dir = {json.dumps(str(work / 'out'))}",
         "[clean]",
         f"sources = [{', '.join(sources)}]",
-        *(f"{key} = {json.dumps(value)}" for key, value in clean.items()),
         *further,
     ]
     work.mkdir(parents=True, exist_ok=True)
     (work / "config.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return work / "config.toml"
-
-
-def rules_off() -> dict[str, Any]:
-    """Every rule of `[clean]` at the value that does nothing: false, 0, or its default name."""
-    return {
-        name: type(field.default)(0)
-        for name, field in CleanRules.model_fields.items()
-        if isinstance(field.default, bool | int | float)
-    }
 
 
 def run_electrify(

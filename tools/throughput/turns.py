@@ -41,12 +41,7 @@ class Code:
     checkout: Path
     work: Path
 
-    def write_config(
-        self,
-        prepared: Prepared,
-        clean: Mapping[str, object] | None = None,
-        **changed: Mapping[str, object],
-    ) -> None:
+    def write_config(self, prepared: Prepared, **changed: Mapping[str, object]) -> None:
         """Of all stages; `changed` are options by section."""
         sections = [
             "\n".join(
@@ -55,7 +50,7 @@ class Code:
             for name, default in _LATER_STAGES.items()
             for keys in [{**default, **changed.get(name, {})}]
         ]
-        write_config(prepared, self.work, clean or {}, sections)
+        write_config(prepared, self.work, sections)
 
     def output(self, stage: str) -> Path:
         return self.work / "out" / stage
