@@ -28,7 +28,6 @@ from electrify.stage.plan import (
 )
 from electrify.stage.remote import is_address
 from electrify.stage.trackers import require_trackers
-from electrify.storage.folder import Folder, explained
 from electrify.storage.hub import hub_failure
 from electrify.system.bundled import bundled_name, config_names
 from electrify.system.machine import (
@@ -356,7 +355,7 @@ def evaluation_cost(config: RunConfig) -> list[str]:
 # --- ls -------------------------------------------------------------------------------------------
 
 
-def list_runs(runs: Path, address: str | None = None) -> list[str]:
+def list_runs(runs: Path) -> list[str]:
     """Configs with what they are, then the runs with their stages, as `stages_of_runs` has them."""
     lines = ["configs"]
     for name in config_names():
@@ -367,25 +366,17 @@ def list_runs(runs: Path, address: str | None = None) -> list[str]:
             what = f"INVALID: {first_line(error)}"
         lines.append(f"  {name}  {what}")
     lines += ["", "runs"]
-    for run, stages in stages_of_runs(runs, address).items():
+    for run, stages in stages_of_runs(runs).items():
         begun = [f"{stage} (partial)" for stage in stages["begun"]]
         lines.append(f"  {run}  {', '.join([*stages['done'], *begun])}")
     return lines
 
 
-def stages_of_runs(runs: Path, address: str | None = None) -> dict[str, dict[str, list[str]]]:
-    """The stages that are done and begun of each run in a folder, and at or below an address.
-
-    `UserError` if the address cannot be read.
-    """
+def stages_of_runs(runs: Path) -> dict[str, dict[str, list[str]]]:
+    """The stages that are done and begun of each run in a folder."""
     paths = [*runs.glob(f"*/*/{MANIFEST}"), *runs.glob("*/*.partial")]
-    names = [path.as_posix() for path in paths]
-    if address:
-        with explained(address, "read"):
-            folder = Folder(address)
-            names += [folder.url(name) for name in folder.files()]
     by_run: dict[str, dict[str, list[str]]] = {}
-    for name in sorted(names):
+    for name in sorted(path.as_posix() for path in paths):
         state = "begun" if name.endswith(".partial") else "done"
         run, _, stage = name.removesuffix(f"/{MANIFEST}").removesuffix(".partial").rpartition("/")
         suite, dash, _ = stage.partition("-")

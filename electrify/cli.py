@@ -520,14 +520,14 @@ def publish(
     ] = None,
     parts: Annotated[
         str | None,
-        _value("NAMES", "of encoder,generator,tokenizer,dataset (default: all but dataset)"),
+        _value("NAMES", "of discriminator,encoder,generator,dataset (default: all but dataset)"),
     ] = None,
     private: Annotated[bool, Option("--private", help="into private repositories")] = False,
     licence: Annotated[str | None, _value("NAME", "of the documents that name none")] = None,
     dry_run: Annotated[bool, Option("--dry-run", help="print what would be uploaded")] = False,
     overrides: Overrides = [],
 ) -> None:
-    """Upload a finished run to the Hugging Face hub: networks, tokenizer, documents."""
+    """Upload a finished run to the Hugging Face hub: networks, documents."""
     run = api.load_config(config, overrides)
     names = parts.replace(" ", "").split(",") if parts else None
     options: dict[str, Any] = {"private": private, "licence": licence, "dry_run": dry_run}
@@ -641,23 +641,17 @@ def validate(
 
 
 @_verb("ls")
-def ls(
-    address: Annotated[str | None, Argument(help="gs://...: list the runs below it")] = None,
-    json: Json = False,
-) -> None:
+def ls(json: Json = False) -> None:
     """List configs, runs with the stages done, suites and tasks."""
     from electrify.check import list_runs, stages_of_runs
     from electrify.config.fields import NOISE_SUITES, SUITE_TASKS, TASK_NAMES
-    from electrify.stage.remote import is_address
 
-    if address and not is_address(address):
-        raise UsageError(f"{address!r} is not an address such as gs://bucket/folder")
     suites, tasks = [*SUITE_TASKS, *NOISE_SUITES], sorted(TASK_NAMES)
     if json:
-        runs = stages_of_runs(Path("out"), address)
+        runs = stages_of_runs(Path("out"))
         _print_json(configs=config_names(), runs=runs, suites=suites, tasks=tasks)
         return
-    print("\n".join(list_runs(Path("out"), address)))
+    print("\n".join(list_runs(Path("out"))))
     print("\nsuites\n" + "\n".join(f"  {name}" for name in suites))
     print("\ntasks\n" + "\n".join(f"  {name}" for name in tasks))
 

@@ -1,4 +1,4 @@
-"""A finished run to the Hugging Face hub: the networks and the tokenizer as models, the documents
+"""A finished run to the Hugging Face hub: the networks as models, the documents
 as a data set, each in a repository of its own with its card."""
 
 from collections.abc import Sequence
@@ -13,7 +13,6 @@ from electrify.stage.networks import ENCODER
 from electrify.stage.plan import (
     CARD,
     NETWORKS,
-    TOKENIZER_FILES,
     VERBS,
     licence_of,
     output_dir,
@@ -21,12 +20,11 @@ from electrify.stage.plan import (
 from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
-from model.weights.card import as_made, dataset_card, tokenizer_card
+from model.weights.card import as_made, dataset_card
 
 # by `--parts`: the folder, the end of the repository's name, and how the names of the files begin
 PARTS = {
     **{name: (f"export/{name}", name, ("",)) for name in (NETWORKS[0], ENCODER, NETWORKS[1])},
-    "tokenizer": ("vocab", "tokenizer", TOKENIZER_FILES),
     "dataset": ("clean", "corpus", ("documents-",)),
 }
 _OUTDATED = ["documents-*.parquet", "*.safetensors"]  # removed, where an earlier upload has them
@@ -50,7 +48,7 @@ def publish(
     """
     api, to = HfApi(), to or config.name
     uploads, lines = list[tuple[dict[str, Any], Path, list[str], str]](), list[str]()
-    for part in parts or list(PARTS)[:4]:
+    for part in parts or list(PARTS)[:3]:
         if part not in PARTS:
             raise UserError(f"--parts {part}: the parts are {', '.join(PARTS)}")
         place, name, beginnings = PARTS[part]
@@ -58,9 +56,7 @@ def publish(
         folder, card = output_dir(config) / stage, ""
         input_digest(folder, VERBS[stage])
         check_files(folder, VERBS[stage])
-        if part == "tokenizer":
-            card = tokenizer_card(config, f"{to}-{NETWORKS[0]}")
-        elif part == "dataset":
+        if part == "dataset":
             card = dataset_card(config, licence)
         elif not licence_of(as_made(config, "export")):
             raise UserError(

@@ -23,8 +23,6 @@ _SYMBOLS = "«»“”„‚‘’‹›–—…·•§©®™°€£¥¢№½�
 # Costs of characters: negative logarithms of how usual they are, roughly.
 _ASCII_COST, _SYMBOL_COST, _RARE_COST, _CAPITAL_COST = 3.0, 3.3, 9.0, 1.6
 _OTHER_LANGUAGE = 1.3  # the factor by which text costs more where it is not the expected language
-# the second has half-width katakana and rarer characters, too
-_ESCAPED = ("iso2022_jp", "iso2022_jp_ext", "iso2022_kr")
 # files that are said to be in the first are often in the second, which has more characters
 _WIDER = {"euc_kr": "cp949", "shift_jis": "cp932", "gb2312": "gb18030", "gbk": "gb18030"}
 _BROKEN_FRACTION = 0.1  # of the characters beyond ASCII, up to which text is broken UTF-8
@@ -104,8 +102,8 @@ def guess_encoding(data: bytes, language: str = "") -> str:
 
     Where some lines are UTF-8, it is the codec of the other lines.
     """
-    if sure := marked_encoding(data) or _guess_wide(data[:_SAMPLE_BYTES]) or _guess_escaped(data):
-        return sure
+    if marked := marked_encoding(data):
+        return marked
     if _decoded(data, "utf-8") is not None:
         return "utf-8"
     text = data.decode("utf-8", "replace")
@@ -138,36 +136,6 @@ def _costs(language: str) -> dict[str, float]:
     costs = {letter: math.log(rank * total) for rank, letter in enumerate(letters, start=4)}
     capitals = {letter.upper(): cost + _CAPITAL_COST for letter, cost in costs.items()}
     return dict.fromkeys(_SYMBOLS, _SYMBOL_COST) | capitals | costs
-
-
-def _guess_wide(sample: bytes) -> str | None:
-    """UTF-16 without its mark: blanks and line ends have a zero byte, which no other text has."""
-    if 0 not in sample:
-        return None
-    is_utf8 = _decoded(sample, "utf-8") is not None
-
-    def num_ascii(encoding: str) -> int:
-        """0 where the sample is not text in this encoding."""
-        text = _decoded(sample, encoding) or ""
-        shown = sum(character.isprintable() or character.isspace() for character in text)
-        # Cyrillic and others in UTF-16 read as UTF-8, too; UTF-8 with a stray zero byte reads as
-        # Han characters of many blocks
-        blocks = {ord(character) >> 8 for character in text}
-        is_text = shown > 0.9 * len(text) and not (is_utf8 and len(blocks) > 8)
-        return sum(map(str.isascii, text)) if is_text else 0
-
-    best = max(("utf-16-le", "utf-16-be"), key=num_ascii)
-    return best if num_ascii(best) else None
-
-
-def _guess_escaped(data: bytes) -> str | None:
-    """A codec of ASCII bytes in which escape sequences switch the character set (ISO 2022)."""
-    if b"\x1b$" not in data or not data.isascii():
-        return None
-    for encoding in _ESCAPED:
-        if not (_decoded(data, encoding) or "").isascii():
-            return encoding
-    return None
 
 
 def _decoded(sample: bytes, encoding: str) -> str | None:

@@ -209,17 +209,6 @@ def as_made(config: RunConfig, *stages: str) -> RunConfig:
     return config.model_copy(update=sections)
 
 
-def tokenizer_card(config: RunConfig, encoder: str) -> str:
-    """Of the tokenizer of the encoder with this name on the hub."""
-    data = ModelCardData(
-        language=list(config.clean.languages), library_name="transformers", tags=["tokenizer"]
-    )
-    return (
-        f"---\n{data.to_yaml()}\n---\n\n# {config.name} tokenizer\n\nThe WordPiece tokenizer of "
-        f"`{encoder}`: `AutoTokenizer.from_pretrained(...)`.\n\nMade by electrify.\n"
-    )
-
-
 def dataset_card(config: RunConfig, licence: str | None) -> str:
     """Of the documents; `licence` is that of those that name none. `UserError` where there are such
     documents and it is not given."""

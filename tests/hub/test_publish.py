@@ -13,7 +13,6 @@ from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
 from electrify.stage.folder import Stage
 from electrify.stage.networks import write_pooling
-from electrify.stage.plan import TOKENIZER_FILES
 from electrify.stage.run import run_stage
 from tests.benchmarks.conftest import build_tokenizer, save_electra
 from tests.hub.conftest import Electrify
@@ -43,12 +42,6 @@ def _write_networks(folder: Path) -> dict[str, int]:
     return {}
 
 
-def _write_tokenizer(folder: Path) -> dict[str, int]:
-    build_tokenizer().save_pretrained(folder)
-    (folder / "vocab.txt").write_text("[PAD]")
-    return {}
-
-
 def _write_documents(folder: Path, licences: dict[str, int]) -> dict[str, int]:
     names = ("id", "text", "language", "source", "url", "licence", "source_id")
     row = dict.fromkeys(names, "") | {"text": TEXT, "licence": "MIT"}
@@ -69,7 +62,6 @@ def make_run(electrify: Electrify) -> MakeRun:
         run = electrify.folder / name
         works: dict[str, Callable[[Path], dict[str, int]]] = {
             "clean": lambda folder: _write_documents(folder, licences),
-            "vocab": _write_tokenizer,
             "export": _write_networks,
         }
         for stage, work in works.items():
@@ -90,13 +82,13 @@ def config(make_run: MakeRun) -> str:
 
 def test_each_part_has_a_repository(hub: Hub, electrify: Electrify, config: str):
     """With the files of the run, the cards, and nothing beside; listed before it is uploaded."""
-    parts = "--parts=discriminator, generator, encoder, tokenizer, dataset"
+    parts = "--parts=discriminator, generator, encoder, dataset"
     earlier = dict.fromkeys([".gitattributes", "documents-00001.parquet"], b"")
     hub.add("datasets", "made/ko-corpus", earlier)
     hub.private["made/ko-corpus"] = True
     ended = electrify("publish", config, "--to=made/ko", parts, "--private")
     assert ended.status == 0
-    names = ("discriminator", "generator", "encoder", "tokenizer", "corpus")
+    names = ("discriminator", "generator", "encoder", "corpus")
     assert all(
         f"/made/ko-{name}\n" in ended.text and hub.private[f"made/ko-{name}"] for name in names
     )
@@ -107,7 +99,6 @@ def test_each_part_has_a_repository(hub: Hub, electrify: Electrify, config: str)
         here = {str(path.relative_to(export / name)): path.read_bytes() for path in files}
         here.pop(NOTES, None)
         assert hub.files("models", f"made/ko-{name}") == here | {".gitattributes": b""}
-    assert {*hub.files("models", "made/ko-tokenizer")} >= {*TOKENIZER_FILES, "README.md"}
     corpus = hub.files("datasets", "made/ko-corpus")
     assert {*corpus} == {".gitattributes", "README.md", "documents-00000.parquet"}
     assert "| MIT | 1 |" in DatasetCard(corpus["README.md"].decode()).text
@@ -152,7 +143,7 @@ def test_a_dry_run_uploads_nothing(hub: Hub, electrify: Electrify, config: str):
     ended = electrify("publish", config, "--dry-run")
     assert len(hub.requests) == before
     listed = re.findall(r"^(\w+): \d+ files, [\d.]+ MB to the model mine-", ended.text, re.M)
-    assert listed == ["discriminator", "encoder", "generator", "tokenizer"]
+    assert listed == ["discriminator", "encoder", "generator"]
 
 
 def test_documents_of_unknown_licence_are_refused(
@@ -173,7 +164,6 @@ def test_weights_of_unknown_licence_are_refused(electrify: Electrify, make_run: 
     for part in ("discriminator", "generator"):
         refused = electrify("publish", str(path), "--to=made/no", f"--parts={part}", "--dry-run")
         assert f"--parts {part}: nobody has said under which licence" in refused.error
-    assert electrify("publish", str(path), "--parts=tokenizer", "--dry-run").status == 0
 
 
 @pytest.mark.parametrize(

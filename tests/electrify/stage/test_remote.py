@@ -13,7 +13,6 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from electrify.check import list_runs
 from electrify.config.load import load_config
 from electrify.stage import remote as remote_run
 from electrify.stage.folder import (
@@ -356,9 +355,3 @@ def test_a_config_works_in_a_folder_and_mirrors_its_checkpoints(memory, tmp_path
     assert config.pretrain.checkpoint_dir == f"{memory}/pretrain.partial"
     kept = ["pretrain.checkpoint_dir=elsewhere", f"output_dir={memory}"]
     assert open_run(load_config("configs/demo.toml", kept)).pretrain.checkpoint_dir == "elsewhere"
-
-
-def test_runs_at_an_address_are_listed(machine, memory, tmp_path):
-    make(clean(machine("one", memory)))
-    lines = list_runs(tmp_path / "none", memory.removesuffix("/run"))
-    assert f"  {memory}  clean" in lines
