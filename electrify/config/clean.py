@@ -38,9 +38,7 @@ class QualityLimits(_Limits):
 
 Language = Annotated[str, AfterValidator(check_language)]
 Profile = Literal["none", "web", "comments"]
-Kind = Literal[
-    "jsonl", "text", "csv", "tsv", "parquet", "wikipedia", "huggingface", "wet", "html", "warc"
-]
+Kind = Literal["jsonl", "text", "csv", "tsv", "parquet", "wikipedia", "huggingface", "wet", "warc"]
 
 DEFAULT_ID_FIELD = "id"
 _OF_FIELDS: tuple[Kind, ...] = ("jsonl", "csv", "tsv", "parquet", "huggingface")

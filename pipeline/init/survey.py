@@ -63,7 +63,7 @@ _FIELD_ROWS = 100  # that tell which field holds the text
 _MAX_JUDGED = 300  # documents of one ending whose language is asked for
 _JUDGED_CHARACTERS = 4000
 _MANY_FILES, _SMALL_FILE_BYTES = 20, 256_000  # of which each is a document
-_PAGES = ("wet", "html", "warc")  # whose encoding is not the config's
+_PAGES = ("wet", "warc")  # whose encoding is not the config's
 _MAX_OTHER_LANGUAGES, _OTHER_FRACTION = 8, 0.02  # of the text, from which one is no accident
 # UTF-8 in which every line has a letter of three bytes or is ASCII, see `decode_line`
 _READ_AS_UTF8 = ("en", "ja", "ko", "zh")

@@ -26,7 +26,7 @@ from pipeline.sources.json_file import filter_of_texts_by_id, head_values, read_
 from pipeline.sources.lines import head_of, read_text
 from pipeline.sources.stored import DAMAGED_ARCHIVE
 from pipeline.sources.tables import read_csv, read_parquet
-from pipeline.sources.web import read_html, read_warc, read_wet
+from pipeline.sources.web import read_warc, read_wet
 from pipeline.sources.wikipedia import read_wikipedia
 
 # What the contents of a file raise. UnicodeDecodeError: names of columns; MemoryError: a damaged
@@ -60,7 +60,6 @@ _READERS: dict[str, Callable[[InputFile, Source, int], Iterator[Raw | Fault]]] =
     "wikipedia": read_wikipedia,
     "huggingface": read_huggingface,
     "wet": read_wet,
-    "html": read_html,
     "warc": read_warc,
 }
 

@@ -1,4 +1,4 @@
-"""The web: pages in files, and Common Crawl's records: pages (WARC) and their texts (WET).
+"""Common Crawl's records: pages (WARC) and their texts (WET).
 
 The main text of a page is found by trafilatura: menus, footers and comments of readers are left
 out. The encoding is the page's own, or found out.
@@ -33,26 +33,13 @@ _HEAD_RECORDS = 100  # from which on a file without a text is given up
 _KIND_CHARACTERS = 40  # that a message shows
 
 
-def read_html(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw | Fault]:
-    """The page of a file; one without a main text is an empty document."""
-    with unpacked(file) as stream:
-        data = stream.read(max_bytes + 1)
-        if len(data) > max_bytes:
-            yield too_long(
-                1, TooLong(max(file.file_bytes, len(data)), data[:HEAD_BYTES]), max_bytes
-            )
-        else:
-            text, url = _main_text(data)
-            yield Raw(1, text, url=url)
-
-
 def read_warc(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw | Fault]:
     """One document a page that a server sent; the row counts all records."""
     for record in _read_records(file, _RESPONSE, max_bytes):
         if isinstance(record, Fault):
             yield record
         elif (page := _page(record.data)) is not None:
-            text, _ = _main_text(page)
+            text = _main_text(page)
             yield Raw(record.row, text, url=record.url, source_id=record.source_id)
 
 
@@ -70,8 +57,8 @@ def read_wet(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw | 
             yield Raw(row, text, url=url, source_id=source_id)
 
 
-def _main_text(page: bytes) -> tuple[str, str | None]:
-    """The main text of a page, a paragraph a line, and the address that it gives."""
+def _main_text(page: bytes) -> str:
+    """The main text of a page, a paragraph a line; empty of one without."""
     try:
         import trafilatura  # here: it and its libraries are an extra
     except ModuleNotFoundError as error:
@@ -79,12 +66,8 @@ def _main_text(page: bytes) -> tuple[str, str | None]:
             f"web pages need {error.name}: pip install 'electrify[web]', or write their text out"
         ) from None
     # precision: else short pages come with their menus
-    extracted: Any = trafilatura.bare_extraction(
-        page, include_comments=False, favor_precision=True, with_metadata=True
-    )
-    if not extracted:
-        return "", None
-    return extracted.text or "", extracted.url
+    extracted: Any = trafilatura.bare_extraction(page, include_comments=False, favor_precision=True)
+    return (extracted and extracted.text) or ""
 
 
 class _Sent(io.BytesIO):

@@ -1,4 +1,4 @@
-"""The main text of web pages, in files and WARC records, and Common Crawl's WET files."""
+"""The main text of pages in WARC records, and Common Crawl's WET files."""
 
 import gzip
 from importlib.util import find_spec
@@ -36,21 +36,6 @@ def read(tmp_path):
         return read_data(tmp_path, data, kind, max_line_bytes, name=f"CC-MAIN.{kind}.gz")
 
     return read_records
-
-
-@needs_trafilatura
-@pytest.mark.parametrize("encoding", ["utf-8", "cp949"])
-def test_a_page_is_its_main_text_in_any_encoding(tmp_path, encoding):
-    items = read_data(tmp_path, PAGE.encode(encoding), "html")
-    assert [item.text for item in items] == ["\n".join(TEXT)]
-
-
-@needs_trafilatura
-def test_pages_without_text_are_empty_documents_and_long_ones_faults(tmp_path):
-    for page in ("", "\0\1", "<html><body></body></html>"):
-        assert read_data(tmp_path, page, "html") == [Raw(1, "")]
-    (fault,) = read_data(tmp_path, PAGE, "html", max_line_bytes=100)
-    assert fault.reason == "line_too_long"
 
 
 def response(body: bytes, status: str = "200 OK", kind: str = "text/html", more: str = "") -> bytes:
