@@ -35,7 +35,7 @@ from pipeline.rules.characters import (
 from pipeline.rules.data import compile_all, read_table
 from pipeline.rules.markup.html import remove_html
 from pipeline.rules.markup.markdown import remove_markdown
-from pipeline.rules.markup.wiki import remove_namuwiki, remove_wikitext
+from pipeline.rules.markup.wiki import remove_wikitext
 from pipeline.rules.mojibake import repair_mojibake
 
 Rule = tuple[str, Callable[[str], str]]
@@ -101,7 +101,6 @@ def text_rules_for(rules: CleanRules, source: Source) -> tuple[Rule, ...]:
         (True, "control_characters_removed", remove_control_characters),
         (True, "whitespace_squeezed", squeeze_whitespace),
         (True, "csv_quotes_removed", remove_csv_quotes),
-        (markdown and korean, "namuwiki_markup_removed", remove_namuwiki),
         (markdown, "wiki_markup_removed", remove_wikitext),
         (markdown, "markdown_removed", remove_markdown),
         (rules.remove_html, "html_removed", remove_html),
@@ -162,7 +161,7 @@ _PLAIN = re.compile(
 # that change nothing in such a text
 _IDLE_RULES = {
     *("lost_characters_removed", "mojibake_repaired", "control_characters_removed"),
-    *("csv_quotes_removed", "namuwiki_markup_removed", "wiki_markup_removed", "markdown_removed"),
+    *("csv_quotes_removed", "wiki_markup_removed", "markdown_removed"),
     *("html_removed", "unicode_composed", "hangul_normalised", "url_removed", "hanja_dropped"),
     "comment_cleaned",
 }
