@@ -39,7 +39,7 @@ from pipeline.sources.files import (
     files_below,
 )
 from pipeline.sources.input_file import Fault, InputFile, Raw, packing, text_ending
-from pipeline.sources.json_file import filter_of_texts_by_id, head_values, text_path
+from pipeline.sources.json_file import head_values, text_path
 from pipeline.sources.lines import head_of, read_text_chunks
 from pipeline.sources.readers import DAMAGES, KIND_OF_ENDING, REFUSED, UNREAD, describe, read_file
 from pipeline.sources.stored import (
@@ -415,7 +415,7 @@ def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, .
         elif kind == "jsonl":
             values, is_one = head_values(head)
             rows = [value for value in values if isinstance(value, dict)]
-            if not rows or (is_one and filter_of_texts_by_id(rows[0])):
+            if not rows:
                 looks = describe(raw_head, kind, encoding, path=file.path)
                 raise UserError(looks or "no JSON objects in it")
             options["text_field"] = text_path(rows, is_one)
@@ -427,7 +427,7 @@ def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, .
             names = columns or [cell.strip() for cell in cells[0]]
             rows = [dict(zip(names, row, strict=False)) for row in cells[is_header:]]
     if rows and options.setdefault("text_field", text_path(rows, is_file=False)) is None:
-        raise UserError(f"no field with text (there are: {', '.join(rows[0])})")
+        raise UserError(f"no field with text (there are: {', '.join([*rows[0]][:20])})")
     source = Source(kind=kind, language="en", path=file.path, **options)
     return source, tuple(dict.fromkeys(field for row in rows for field in row))
 

@@ -35,9 +35,7 @@ _LOST = re.compile("[\udc80-\udcff]")  # bytes that are no UTF-8
 _DECODER = json.JSONDecoder()
 _HEAD_VALUES = 100  # that tell which field holds the text
 _JUDGED_CHARACTERS = 4000
-_NUMBER = re.compile("[0-9]+|[0-9a-f]{8,}")  # of an id
-_NUMBERED_FRACTION = 0.9  # of the names of an object that are ids of one form
-_MIN_NAMES = 10  # of an object whose names may be the titles of documents
+_MAX_FIELDS = 9  # of a document that is a file: the fields of a larger object may be documents
 
 
 @dataclass(frozen=True)
@@ -366,10 +364,11 @@ def _value_at(text: str, offset: int, may_be_cut: bool) -> tuple[Any, int]:
         return None, offset
 
 
-def text_path(values: Iterable[Any], is_file: bool) -> str | None:
+def text_path(values: Sequence[Any], is_file: bool) -> str | None:
     """`text`, or the path with most letters that are not those of an address; None without text.
 
-    Of a value that `is_file`, documents are the elements of the first list on the way.
+    Of a value that `is_file`, documents are the elements of the first list on the way; there is no
+    path in one of many fields without a list, which may be documents by id.
     """
     letters: Counter[str] = Counter()
     for path, text in (pair for value in values for pair in _texts(value, is_file)):
@@ -378,7 +377,8 @@ def text_path(values: Iterable[Any], is_file: bool) -> str | None:
     if letters["text"]:
         return "text"
     (name, most), *_ = letters.most_common(1) or [("", 0)]
-    return name if most else None
+    has_many = is_file and "[]" not in name and any(len(v) > _MAX_FIELDS for v in values)
+    return name if most and not has_many else None
 
 
 def _texts(value: Any, is_file: bool, path: str = "") -> Iterator[tuple[str, str]]:
@@ -394,22 +394,3 @@ def _texts(value: Any, is_file: bool, path: str = "") -> Iterator[tuple[str, str
         is_text = any(not isinstance(one, str) or len(one.split()) > 1 for one in value)
         for element in value if is_text else ():
             yield from _texts(element, is_file, path)
-
-
-def filter_of_texts_by_id(value: Mapping[str, Any]) -> str | None:
-    """What makes jq write a line for each document of an object of documents by id, such as
-    `{"a1": "text", "a2": "text"}`; None for another object."""
-    forms = Counter(_NUMBER.sub("0", name) for name in value)
-    ((form, num_alike),) = forms.most_common(1) or [("", 0)]
-    is_numbered = "0" in form and num_alike >= max(2, _NUMBERED_FRACTION * len(value))
-    if not is_numbered and (len(value) < _MIN_NAMES or "text" in value):
-        return None
-    if all(isinstance(inner, dict) for inner in value.values()):
-        has_text = text_path(value.values(), is_file=False) is not None
-        return "to_entries[] | {id: .key} + .value" if has_text else None
-    texts = [inner for inner in value.values() if isinstance(inner, str)]
-    # a record has one long text and many short ones
-    is_record = 2 * max(map(len, texts), default=0) >= sum(map(len, texts))
-    if len(texts) < len(value) or (is_record and not is_numbered):
-        return None
-    return "to_entries[] | {id: .key, text: .value}"

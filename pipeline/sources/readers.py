@@ -22,7 +22,7 @@ from electrify.storage.encodings import guess_encoding, is_utf8
 from electrify.storage.tables import guess_delimiter
 from pipeline.sources.hub import read_huggingface
 from pipeline.sources.input_file import Fault, InputFile, Raw, packing
-from pipeline.sources.json_file import filter_of_texts_by_id, head_values, read_json, text_path
+from pipeline.sources.json_file import head_values, read_json, text_path
 from pipeline.sources.lines import head_of, read_text
 from pipeline.sources.stored import DAMAGED_ARCHIVE
 from pipeline.sources.tables import read_csv, read_parquet
@@ -198,9 +198,7 @@ def describe(
     if text.lstrip("\ufeff \r\n\t")[:1] in ("{", "["):
         values, is_one = head_values(text.encode("utf-8", "surrogatepass"))
         if values and isinstance(values[0], str):
-            return "a list of texts: write jq -c '.[] | {text: .}' FILE > FILE.jsonl"
-        if values and is_one and (by_id := filter_of_texts_by_id(values[0])):
-            return f"one object of documents by id: write jq -c '{by_id}' FILE > FILE.jsonl"
+            return 'a list of texts: write an object for each, {"text": ...}'
         if values and (field := text_path(values, is_one)) is None:
             return "JSON without text"
         if values:

@@ -189,16 +189,6 @@ def test_what_is_not_read_is_named_with_what_to_do(tmp_path):
         survey(Path("none"))
 
 
-@pytest.mark.parametrize("of_text", [str, lambda text: {"text": text}], ids=["text", "object"])
-def test_an_object_of_documents_by_id_is_not_read_as_one_of_them(tmp_path, of_text):
-    documents = {f"k{n}": of_text(f"{KOREAN} {n}") for n in range(30)}
-    (tmp_path / "a.json").write_text(json.dumps(documents))
-    found, (line,) = survey(tmp_path)
-    assert found == []
-    assert "a.json" in line
-    assert "jq -c 'to_entries[]" in line
-
-
 def test_text_with_escape_sequences_is_of_the_language_that_they_write(tmp_path):
     (tmp_path / "a.txt").write_bytes("\n\n".join(JAPANESE_TEXTS).encode("iso2022_jp"))
     (found,), _ = survey(tmp_path)

@@ -1,14 +1,12 @@
 """JSON in the forms that people have it: the same documents from all, and paths to a text."""
 
 import json
-import shutil
-import subprocess
 
 import pytest
 
 from pipeline.sources.files import line_parts, split_file
 from pipeline.sources.input_file import InputFile, Raw
-from pipeline.sources.json_file import filter_of_texts_by_id, text_path
+from pipeline.sources.json_file import text_path
 from pipeline.sources.readers import read_file
 from tests.pipeline.sources.reading import (
     LINE_BYTES,
@@ -151,40 +149,8 @@ def test_what_comes_before_a_fault_between_objects_stands(tmp_path):
         ({"text": "짧다", "note": TEXTS[0]}, False, "text"),
         ({"tokens": ["긴", "낱말들의", "목록"], "s": "글"}, False, "s"),
         ({"n": 1, "url": "https://example.org/long/address"}, False, None),
+        ({f"k{n}": text for n, text in enumerate(TEXTS)}, True, None),  # documents by id
     ],
 )
 def test_the_path_with_most_letters(value, is_file, expected):
     assert text_path([value], is_file) == expected
-
-
-def _with_text(text):
-    return {"text": text, "label": 1}
-
-
-@pytest.mark.parametrize(
-    ("value", "num_documents"),
-    [
-        ({f"k{n}": text for n, text in enumerate(TEXTS)}, len(TEXTS)),
-        ({str(n): _with_text(text) for n, text in enumerate(TEXTS)}, len(TEXTS)),
-        ({f"제목 {'가나다라마바사아자차'[n]}": f"{TEXTS[0]} 또 {n}" for n in range(10)}, 10),
-        ({"a1": TEXTS[0], "a2": TEXTS[1]}, 2),
-        (NIKL, None),
-        (AIHUB, None),
-        (NIKL["document"][0], None),
-        ({"text": TEXTS[0], "note1": TEXTS[0], "note2": TEXTS[1]}, None),
-        (
-            {f"{name}field": "a word or two" for name in "abcdefghijk"} | {"body": TEXTS[0] * 99},
-            None,
-        ),
-        ({"title": {"ko": TEXTS[0]}, "body": {"ko": TEXTS[1]}, "end": {"ko": TEXTS[1]}}, None),
-    ],
-)
-def test_an_object_of_documents_by_id_is_known_by_its_names(value, num_documents):
-    made = filter_of_texts_by_id(value)
-    assert (made is None) == (num_documents is None)
-    if made and (jq := shutil.which("jq")):
-        data = json.dumps(value).encode()
-        lines = subprocess.run([jq, "-c", made], input=data, capture_output=True, check=True).stdout
-        rows = list(map(json.loads, lines.splitlines()))
-        assert len({row["id"] for row in rows}) == num_documents
-        assert all(row["text"] for row in rows)

@@ -271,7 +271,7 @@ def test_the_id_of_a_row(tmp_path, kind):
         ("jsonl", "그냥 글이다\n둘째 줄\n".encode(), 'text: write kind = "text"'),
         ("jsonl", b"PK\x03\x04" + bytes(100), "a ZIP archive"),
         ("jsonl", b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
-        ("jsonl", '["하나", "둘"]'.encode(), "jq -c '.[] | {text: .}'"),
+        ("jsonl", '["하나", "둘"]'.encode(), "a list of texts: write an object for each"),
         ("jsonl", '{"a": [{"b": "글"}]}'.encode(), "text_field = 'a[].b'"),
         ("csv", '{"text": "글"}\n'.encode(), 'JSON: write kind = "jsonl"'),
         ("text", "한국어 글이다. ".encode("cp949") * 9, "text in cp949: write encoding = 'cp949'"),
