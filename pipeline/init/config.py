@@ -164,9 +164,9 @@ def _describe(estimate: FoundSource) -> list[str]:
         f"{source.path}: {files}, {_size(estimate.num_bytes)}, {_about(estimate.num_documents)} "
         f"documents with {_size(estimate.text_bytes)} of text"
     ]
-    if estimate.other_fields or source.text_field != "text":
-        others = ", ".join(estimate.other_fields) or "none"
-        lines.append(f"text in {source.text_field!r}; other fields: {others}")
+    others = ", ".join(field for field in estimate.fields if field != source.text_field)
+    if others or source.text_field != "text":
+        lines.append(f"text in {source.text_field!r}; other fields: {others or 'none'}")
     if source.columns:
         lines.append(f"its first row is data; here its columns are {', '.join(source.columns)}")
     if source.kind == "text":
@@ -177,6 +177,4 @@ def _describe(estimate: FoundSource) -> list[str]:
     shares = Counter(estimate.language_bytes).most_common(5)
     shown = ", ".join(f"{code} {size / known:.0%}" for code, size in shares if 200 * size > known)
     lines.append(f"languages: {shown or 'not recognised; write the ISO 639 code of yours'}")
-    if estimate.fault:
-        lines.append(f"a fault: {estimate.fault}")
     return lines

@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -30,7 +30,7 @@ from electrify.storage.tables import (
     read_rows,
 )
 from electrify.system.outcome import UserError
-from pipeline.init.parts import Part, split
+from pipeline.init.parts import split
 from pipeline.rules.language import main_language
 from pipeline.sources.files import (
     LINK_TO_NOTHING,
@@ -83,11 +83,6 @@ class FoundSource:
     text_bytes: float  # of the documents, as UTF-8
     language_bytes: Mapping[str, int]  # of the documents whose language is known, among those read
     fields: tuple[str, ...]
-    fault: str = ""  # the first that was met
-
-    @property
-    def other_fields(self) -> tuple[str, ...]:
-        return tuple(field for field in self.fields if field != self.source.text_field)
 
 
 def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
@@ -209,70 +204,38 @@ def _sources_of(
 ) -> tuple[list[FoundSource], list[str]]:
     paths = list(sizes)
     is_many = len(paths) >= _MANY_FILES and sum(sizes.values()) <= _SMALL_FILE_BYTES * len(paths)
-    heads = _Heads(sizes, is_many)
-    heads.options(paths, True, _MAX_SAMPLED)
-    parts: list[Part] = []
-    for is_strict in (True, False):
-        parts = split(root, ending, paths, heads.options, is_strict)
-        if sum(bool(heads.good(part.files)) for part in parts) <= _MAX_SPLIT:
+    samples: dict[Path, FoundSource | str] = {}
+    num_judged = max(2, _MAX_JUDGED // len(paths))
+    for num_examined in (_MAX_SAMPLED, _MAX_EXAMINED):
+        for path in _spread(paths, num_examined):
+            if path not in samples and len(samples) < num_examined:
+                samples[path] = _sample(path, sizes[path], is_many, num_judged)
+        if len({*_options(samples, True).values()}) < 2:
             break
+    parts = split(root, ending, paths, _options(samples, True))
+    if len(parts) > _MAX_SPLIT:
+        parts = split(root, ending, paths, _options(samples, False))
     sources: list[FoundSource] = []
     unread: list[str] = []
     unknown: list[Path] = []  # nothing is known about these files, and files beside them differ
     for part in parts:
-        unread += heads.reasons(part.files)
-        if good := heads.good(part.files):
+        found = [samples[path] for path in part.files if path in samples]
+        good = [sample for sample in found if isinstance(sample, FoundSource)]
+        bad = [path for path in part.files if isinstance(samples.get(path), str)]
+        others = f" and {len(bad) - 1:,} others" if len(bad) > 1 else ""
+        unread += [f"{path}{others}: {samples[path]}" for path in bad[:1]]
+        if good:
             num_bytes = sum(sizes[path] for path in part.files)
             name = _name_of(part.files) if is_many else None
             sources.append(_joined(good, part.path, len(part.files), num_bytes, name))
         else:
-            unknown += [path for path in part.files if path not in heads.samples]
+            unknown += [path for path in part.files if path not in samples]
     if unknown:
         unread.append(
             f"{len(unknown):,} {ending}, such as {unknown[0]}: not examined, and files beside them "
             "differ: sort files of one kind, encoding and set of fields into folders of their own"
         )
     return sources, unread
-
-
-class _Heads:
-    """What the heads of files of one ending hold, as far as they were examined."""
-
-    def __init__(self, sizes: Mapping[Path, int], is_document: bool) -> None:
-        self._sizes, self._is_document = sizes, is_document
-        self._num_judged = max(2, _MAX_JUDGED // len(sizes))
-        self.samples: dict[Path, FoundSource | str] = {}
-
-    def options(
-        self, paths: Sequence[Path], is_strict: bool, num_examined: int
-    ) -> dict[Path, tuple[Any, ...]]:
-        """The options of the source that reads a file, by path, as `split` asks for them.
-
-        Strict ones have the language and what a document is, and files that are not read.
-        """
-        for path in _spread(paths, num_examined):
-            if path not in self.samples and len(self.samples) < _MAX_EXAMINED:
-                size = self._sizes[path]
-                self.samples[path] = _sample(path, size, self._is_document, self._num_judged)
-        good = self.good(paths)
-        options: dict[Path, tuple[Any, ...]] = {}
-        for path in paths:
-            sample = self.samples.get(path)
-            if isinstance(sample, FoundSource):
-                options[path] = _options(sample, good, is_strict)
-            elif sample is not None and is_strict:
-                options[path] = ()
-        return options
-
-    def good(self, paths: Iterable[Path]) -> list[FoundSource]:
-        samples = map(self.samples.get, paths)
-        return [sample for sample in samples if isinstance(sample, FoundSource)]
-
-    def reasons(self, paths: Iterable[Path]) -> list[str]:
-        """A line on the files that are not read."""
-        bad = [path for path in paths if isinstance(self.samples.get(path), str)]
-        others = f" and {len(bad) - 1:,} others" if len(bad) > 1 else ""
-        return [f"{path}{others}: {self.samples[path]}" for path in bad[:1]]
 
 
 def _name_of(paths: Sequence[Path]) -> str:
@@ -290,34 +253,36 @@ def _spread(items: Sequence[T], most: int) -> list[T]:
 
 
 def _options(
-    sample: FoundSource, samples: Sequence[FoundSource], is_strict: bool
-) -> tuple[Any, ...]:
-    """Two of the samples may share a source if these are equal."""
-    source = sample.source
-    form = source.kind, source.text_field, source.columns
-    alike = [s for s in samples if (s.source.kind, s.source.text_field, s.source.columns) == form]
-    hard = *form, _encoding(sample, alike)
-    if not is_strict:
-        return hard
-    languages = Counter(s.source.language for s in alike if s.language_bytes)
-    (language, _), *_ = languages.most_common(1) or [(source.language, 0)]
-    language = source.language if sample.language_bytes else language
-    return *hard, language, source.document
+    samples: Mapping[Path, FoundSource | str], is_strict: bool
+) -> dict[Path, tuple[Any, ...]]:
+    """By path the options of the source that reads a file: files may share one if theirs are equal.
 
-
-def _encoding(sample: FoundSource, samples: Sequence[FoundSource]) -> str:
-    """That of the sample, or for UTF-8 another one in which its lines are read as UTF-8, too."""
-    own, language = sample.source.encoding, sample.source.language
-    if own != "utf-8":
-        return own
-    is_safe = not sample.language_bytes or language in _READ_AS_UTF8
-    others: dict[bool, set[str]] = {True: set(), False: set()}
-    for other in (one.source for one in samples if reads_lines_alone(one.source.encoding)):
-        is_same = other.language == language
-        if is_same or is_safe or not is_east_asian(other.encoding):
-            others[is_same] |= {other.encoding} - {own}
-    found = others[True] or others[False]
-    return found.pop() if len(found) == 1 else own
+    Strict ones have the language and what a document is, which one source can also mix.
+    """
+    options: dict[Path, tuple[Any, ...]] = {}
+    alike: dict[tuple[Any, ...], list[FoundSource]] = {}
+    for path, sample in samples.items():
+        if isinstance(sample, FoundSource):
+            source = sample.source
+            options[path] = source.kind, source.text_field, source.columns
+            alike.setdefault(options[path], []).append(sample)
+    for path, form in options.items():
+        sample = samples[path]
+        assert isinstance(sample, FoundSource)
+        languages = Counter(one.source.language for one in alike[form] if one.language_bytes)
+        usual, _ = (*languages.most_common(1), (sample.source.language, 0))[0]
+        language = sample.source.language if sample.language_bytes else usual
+        encoding = sample.source.encoding
+        others = {one.source.encoding for one in alike[form]} - {"utf-8"}
+        if encoding == "utf-8" and len(others) == 1:  # lines that are UTF-8 are read so beside it
+            (other,) = others
+            is_safe = language in _READ_AS_UTF8 or not is_east_asian(other)
+            encoding = other if is_safe and reads_lines_alone(other) else encoding
+        options[path] = *form, encoding
+        if is_strict:
+            options[path] += language, sample.source.document
+    unread = {path: () for path, sample in samples.items() if isinstance(sample, str)}
+    return options | unread if is_strict else options
 
 
 def _joined(
@@ -333,18 +298,18 @@ def _joined(
     encodings = {sample.source.encoding for sample in samples} - {"utf-8"}
     first = samples[0].source
     ordered = languages.most_common()
-    language = ordered[0][0] if ordered else first.language
     others = tuple(
         code for code, size in ordered[1:] if size >= _OTHER_FRACTION * languages.total()
     )
+    is_any = len(others) > _MAX_OTHER_LANGUAGES
     source = first.model_copy(
         update={
             "path": pattern,
             "name": name,
             "encoding": min(encodings, default="utf-8"),  # one at most; UTF-8 is read beside it
             "document": documents.most_common(1)[0][0],
-            "language": "auto" if len(others) > _MAX_OTHER_LANGUAGES else language,
-            "other_languages": others if len(others) <= _MAX_OTHER_LANGUAGES else (),
+            "language": "auto" if is_any else ordered[0][0] if ordered else first.language,
+            "other_languages": () if is_any else others,
         }
     )
     share = num_bytes / sum(sample.num_bytes for sample in samples)
@@ -357,7 +322,6 @@ def _joined(
         round(share * sum(sample.text_bytes for sample in samples)),
         languages,
         tuple(dict.fromkeys(field for sample in samples for field in sample.fields)),
-        next((sample.fault for sample in samples if sample.fault), ""),
     )
 
 
@@ -386,7 +350,6 @@ def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> F
         sum(len(text.encode("utf-8", "replace")) for text in texts) * share,
         language_bytes,
         fields,
-        f"{file.where(faults[0].row)}: {faults[0].reason}: {faults[0].detail}" if faults else "",
     )
 
 

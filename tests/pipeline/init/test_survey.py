@@ -44,7 +44,7 @@ def test_a_parquet_file_with_a_date_that_python_has_not(tmp_path):
     far = pa.array([10**7], pa.int32()).cast(pa.date32())
     pq.write_table(pa.table({"when": far, "글": [KOREAN]}), tmp_path / "a.parquet")
     ((found,), _) = survey(tmp_path)
-    assert (found.source.text_field, found.other_fields) == ("글", ("when",))
+    assert (found.source.text_field, found.fields) == ("글", ("when", "글"))
 
 
 def test_files_of_one_kind_are_one_source_and_those_that_differ_are_several(tmp_path):
@@ -99,27 +99,6 @@ def test_each_file_far_below_the_root_is_read_as_if_it_were_alone(tmp_path, form
     found, unread = survey(root)
     texts = [item.text for one in found for item in read_source(one.source)]
     assert (sorted(texts), unread) == (sorted(alone), [])
-
-
-def test_names_that_tell_groups_apart_become_globs(tmp_path):
-    russian, german = _written_text(RUSSIAN, "cp1251"), _written_text(GERMAN, "cp1252")
-    for number in range(60):
-        names = {f"sub/ru_{number}.txt": russian, f"sub/de_{number}.txt": german}
-        write_files(tmp_path, names)
-    found, unread = survey(tmp_path)
-    shown = {Path(one.source.path).name: (one.source.encoding, one.num_files) for one in found}
-    assert (shown, unread) == ({"ru_*.txt": ("cp1251", 60), "de_*.txt": ("cp1252", 60)}, [])
-
-
-def test_the_files_beside_an_odd_one_are_few_sources(tmp_path):
-    files = {f"part-{number:03}.jsonl": json_lines([KOREAN]) for number in range(300)}
-    write_files(tmp_path, files | {"part-138.jsonl": json_lines([KOREAN], "body")})
-    found, unread = survey(tmp_path)
-    (odd,) = [one for one in found if one.source.text_field == "body"]
-    assert (Path(odd.source.path).name, odd.num_files) == ("part-138.jsonl", 1)
-    names = {Path(one.source.path).name for one in found if one is not odd}
-    assert names == {"part-[02]*.jsonl", "part-1[012456789]*.jsonl", "part-13[012345679]*.jsonl"}
-    assert (sum(one.num_files for one in found), unread) == (300, [])
 
 
 def test_many_documents_of_other_languages_share_a_source_that_names_them(tmp_path):
@@ -187,13 +166,6 @@ def test_what_is_not_read_is_named_with_what_to_do(tmp_path):
     assert len(unread) == len(files)
     with pytest.raises(ValueError, match="no file or folder at none"):
         survey(Path("none"))
-
-
-def test_text_with_escape_sequences_is_of_the_language_that_they_write(tmp_path):
-    (tmp_path / "a.txt").write_bytes("\n\n".join(JAPANESE_TEXTS).encode("iso2022_jp"))
-    (found,), _ = survey(tmp_path)
-    assert (found.source.encoding, found.source.language) == ("iso2022_jp", "ja")
-    assert [item.text for item in read_source(found.source)] == JAPANESE_TEXTS
 
 
 def test_what_may_not_be_read_is_named_and_the_rest_is_surveyed(tmp_path, monkeypatch):

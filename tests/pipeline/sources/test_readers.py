@@ -275,7 +275,6 @@ def test_the_id_of_a_row(tmp_path, kind):
         ("jsonl", '{"a": [{"b": "글"}]}'.encode(), "text_field = 'a[].b'"),
         ("csv", '{"text": "글"}\n'.encode(), 'JSON: write kind = "jsonl"'),
         ("text", "한국어 글이다. ".encode("cp949") * 9, "text in cp949: write encoding = 'cp949'"),
-        ("text", "한국어 글이다. ".encode("utf-16-le") * 9, "text in utf-16-le"),
         ("wet", b"{}", "JSON without text"),
     ],
 )
