@@ -48,7 +48,7 @@ from pipeline.dedup.batches import (
     send_texts,
 )
 from pipeline.dedup.exact import find_duplicates, find_repeated_lines
-from pipeline.dedup.minhash import CHARACTERS_AT_ONCE
+from pipeline.dedup.minhash import CHARACTERS_AT_ONCE, tables
 from pipeline.dedup.near import Join, find_near_duplicates, pack_members, star_edges
 from pipeline.dedup.records import NumShards, first_new_rank, num_shards
 from pipeline.document import DocumentCleaner
@@ -242,6 +242,8 @@ def clean(
 
     def work(folder: Path) -> Mapping[str, Any]:
         num_bytes = sum(file.text_bytes for file in files)
+        if options.near_dedup.enabled:
+            tables()  # workers are forks of this process: a third of a second for each
         pipeline = make_pipeline(config.beam.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
         keep_little_memory()
         with work_folder("clean", config.beam.work_dir, folder, stage.plan) as shared:

@@ -132,7 +132,8 @@ def prepare_workers() -> None:
     """
     from multiprocessing import forkserver, resource_tracker, util  # some systems have no forks
 
-    forkserver.set_forkserver_preload(["pipeline.preload"])
+    # what all workers need, here already or not; the first silences what Beam says of itself
+    forkserver.set_forkserver_preload(["electrify.system.progress", "pipeline.clean"])
     resource_tracker.ensure_running()
     may_fork = sys.platform == "linux" and threading.active_count() == 1
     with patch.object(util, "spawnv_passfds", _fork) if may_fork else contextlib.nullcontext():
@@ -173,7 +174,6 @@ def _serve(environment: Mapping[str, str], folder: str) -> None:
     from apache_beam.runners.worker import sdk_worker_main
 
     gc.freeze()  # what is imported is no garbage
-    gc.enable()
     keep_little_memory()
     with Path(os.devnull).open("w") as nowhere:
         sys.stderr = nowhere  # Beam prints a trace of each error that it hands on
