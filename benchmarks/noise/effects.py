@@ -13,13 +13,11 @@ from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Record, read_csv, write_csv
 from benchmarks.statistics.comparison import ALPHA, holm
 from benchmarks.statistics.uncertainty import Interval
-from electrify.config.fields import NOISE_SUITES
 from electrify.page.page import Page
 from electrify.storage.files import read_toml
-from electrify.system.progress import warn
 
 _OWN = "pretrained"
-_TEXTS = read_toml(Path(__file__).with_name("measures.toml"))
+_TEXTS = read_toml(Path(__file__).with_name("texts.toml"))
 
 
 class Effect(BaseModel):
@@ -28,7 +26,7 @@ class Effect(BaseModel):
     Of robustness `axis` and `group` are kind and strength, `value` the score of the clean rows and
     `other` that of the same rows perturbed; `items` and `flips`, the fraction of them whose
     prediction is another one, are of the rows that the perturbation changed. Of fairness they are
-    axis and group of people; `items` are rows, or pairs of templates with `words` of the group.
+    axis and group of people; `items` are pairs of templates.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -40,7 +38,6 @@ class Effect(BaseModel):
     group: str
     against: str
     items: int
-    words: int = 0
     seeds: int
     value: float
     other: float
@@ -85,11 +82,9 @@ def _effects(run: RunFolder) -> dict[tuple[str, str], list[Effect]]:
     tables = {}
     for stage, folder in run.noise.items():
         suite, _, label = stage.partition("-")
-        try:
-            tables[label, suite] = read_csv(folder / f"{suite}.csv", Effect)
-        except ValueError:
-            warn(f"{folder} is of an earlier version and left out: evaluate with `overwrite`")
-    return {key: effects for key, effects in tables.items() if effects}
+        if effects := read_csv(folder / f"{suite}.csv", Effect):
+            tables[label, suite] = effects
+    return tables
 
 
 def verdict_lines(run: RunFolder) -> list[str]:
@@ -122,33 +117,27 @@ def add_noise(page: Page, run: RunFolder) -> None:
 def noise_card_lines(run: RunFolder) -> list[str]:
     """For the model card of the run's own encoder; none where it was exported again since."""
     export, page = run.manifests.get("export", {}).get("digest"), Page("")
-    inputs = [run.manifests[stage]["inputs"] for stage in NOISE_SUITES if stage in run.noise]
-    if all(digests.get("export") == export for digests in inputs):
-        for (label, suite), effects in _effects(run).items():
-            if not label:
-                _add_effects(page, suite, effects)
+    for (label, suite), effects in _effects(run).items():
+        if not label and run.manifests[suite]["inputs"].get("export") == export:
+            _add_effects(page, suite, effects)
     return page.markdown().splitlines()[1:]
 
 
 def _add_effects(page: Page, suite: str, effects: Sequence[Effect]) -> None:
-    """What the suite does, its table, and what each measure shows and does not show."""
+    """What the suite does, and its table: of fairness the gaps that are shown."""
     own, seeds = [e for e in effects if e.encoder == _OWN], max(e.seeds for e in effects)
     page.paragraph(_TEXTS[suite].format(tests=len(own), seeds=seeds, alpha=ALPHA))
-    if suite == "robustness":
-        return page.records(list(map(_row, effects)), "Drops")
-    measures = dict.fromkeys(effect.measure for effect in own)
-    rows: list[Record] = [{"measure": name} | _TEXTS["measures"][name] for name in measures]
-    page.records(rows, "What each measure says")
-    if shown := [_row(effect) for effect in own if effect.is_shown]:
-        return page.records(shown, "Gaps that are shown")
-    return page.paragraph(_TEXTS["no_gap"])
+    is_whole = suite == "robustness"
+    shown = effects if is_whole else [effect for effect in own if effect.is_shown]
+    page.records(list(map(_row, shown)), "Drops" if is_whole else "Gaps that are shown")
+    if not shown:
+        page.paragraph(_TEXTS["no_gap"])
 
 
 def _row(effect: Effect) -> Record:
-    names = ("measure", "task", "encoder", "axis", "group", "against", "items")
+    names = ("measure", "task", "axis", "group", "against", "items")
     return {name: getattr(effect, name) for name in names} | {
         "encoder": BASELINES.get(effect.encoder, "encoder"),
-        "words": effect.words or None,
         "value": f"{100 * effect.value:.1f}",
         "other": f"{100 * effect.other:.1f}",
         "difference": effect.interval,

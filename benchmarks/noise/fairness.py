@@ -1,12 +1,9 @@
-"""Differences between groups of people: in errors on labelled rows, and in the output of a task
-where only the word of a group changes.
+"""Differences between groups of people: what a task says where only the word of a group changes.
 
 Each figure is a gap: the mean of a group less the mean of what it stands against. `fairness.toml`
-has the tasks, `templates/` the templates and the words, `measures.toml` what each measure shows and
-does not show.
+has the tasks, `templates/` the templates and the words, `texts.toml` what a gap shows and does not.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -21,21 +18,17 @@ from benchmarks.noise.effects import Effect
 from benchmarks.results.predictions import predictions_of_result
 from benchmarks.results.results import Result
 from benchmarks.statistics.uncertainty import Interval, of_variances, variance_of_mean
-from benchmarks.tasks.load import TaskData, rows_digest, split_by_group
+from benchmarks.tasks.load import TaskData, rows_digest
 from benchmarks.tasks.registry import TASKS
-from benchmarks.tasks.task import GoldExample, Prediction, Task
+from benchmarks.tasks.task import GoldExample, Task
 from electrify.storage.files import read_toml
 
 DEFAULT_TASKS = ("korean-hate-speech",)
-MIN_ROWS = 20  # of a group and an error that can happen: fewer say nothing
-TEMPLATES, HELD_OUT = "templates", "held-out"  # splits
+SPLIT = "templates"
 SIDES = ("good", "bad")  # of a pair of templates, in this order
-_LEARNT_FRACTION = 0.5  # of the training rows; errors are counted on the others, too
-_MAX_HELD_OUT = 5000
 _TASKS = read_toml(Path(__file__).with_suffix(".toml"))
 
 Floats = NDArray[np.float64]
-Run = Mapping[str, Prediction]  # the predictions of a seed by id
 
 
 class Sentence(NamedTuple):
@@ -51,7 +44,6 @@ class Templates(NamedTuple):
 
     num_pairs: int
     axes: Mapping[str, Sequence[Sentence]]  # word by word, pair by pair, good before bad
-    named: Mapping[str, re.Pattern[str]]  # by group what names it in a row
 
 
 @cache
@@ -59,8 +51,7 @@ def read_templates(language: str) -> Templates:
     content = read_toml(Path(__file__).parent / "templates" / f"{language}.toml")
     pairs = content["pairs"]
     axes = {name: list(_filled(name, axis, pairs)) for name, axis in content["axes"].items()}
-    named = {group: re.compile(p, re.IGNORECASE) for group, p in content["named"].items()}
-    return Templates(len(pairs), axes, named)
+    return Templates(len(pairs), axes)
 
 
 def _filled(
@@ -79,13 +70,10 @@ def accepts(task: Task) -> bool:
 
 
 def add_rows(task: Task, data: TaskData) -> TaskData:
-    """The data with half of the training rows held out, to count errors on, and the templates."""
-    templates = read_templates(_TASKS[task.name]["language"])
-    rows = [GoldExample(s.id, (s.text,)) for axis in templates.axes.values() for s in axis]
-    learnt, held_out = split_by_group(task, data.train, _LEARNT_FRACTION, salt="fairness\n")
-    further = {HELD_OUT: held_out[:_MAX_HELD_OUT], TEMPLATES: tuple(rows)}
-    digests = {name: rows_digest(split) for name, split in further.items()}
-    return replace(data, train=learnt, further=further, sha256=data.sha256 | digests)
+    """The data with the templates as a further split."""
+    axes = read_templates(_TASKS[task.name]["language"]).axes.values()
+    rows = tuple(GoldExample(s.id, (s.text,)) for axis in axes for s in axis)
+    return replace(data, further={SPLIT: rows}, sha256=data.sha256 | {SPLIT: rows_digest(rows)})
 
 
 def effects(
@@ -93,52 +81,23 @@ def effects(
 ) -> Iterator[Effect]:
     results = [result for result in results if result.task in data]
     for (name, encoder), own in groupby(results, lambda result: (result.task, result.role)):
-        runs = [
-            {
-                str(p["id"]): p
-                for split in (result.split, HELD_OUT, TEMPLATES)
-                for p in predictions_of_result(folder, result, split) or ()
-            }
-            for result in own
-        ]
-        if all(p["probabilities"] is not None for run in runs for p in run.values()):
-            about = {"task": name, "encoder": encoder}
-            yield from _row_gaps(TASKS[name], runs, data[name], about)
-            yield from _output_gaps(TASKS[name], runs, about)
+        rows = [predictions_of_result(folder, result, SPLIT) or () for result in own]
+        if all(p["probabilities"] is not None for run in rows for p in run):
+            bad = [TASKS[name].labels.index(label) for label in _TASKS[name]["unfavourable"]]
+            p_bad = [{p["id"]: sum(p["probabilities"][n] for n in bad) for p in r} for r in rows]
+            templates = read_templates(_TASKS[name]["language"])
+            yield from _gaps(templates, p_bad, {"task": name, "encoder": encoder})
 
 
-def _row_gaps(
-    task: Task, runs: Sequence[Run], data: TaskData, about: Mapping[str, str]
+def _gaps(
+    templates: Templates, p_bad: Sequence[Mapping[str, float]], about: Mapping[str, str]
 ) -> Iterator[Effect]:
-    """False alarms and misses on rows that name a group against rows that name none."""
-    rows = {row.id: row.texts[0] for row in (*data.reported, *data.further[HELD_OUT])}
-    bad = set(_TASKS[task.name]["unfavourable"])
-    is_bad = np.array([runs[0][i]["gold"] in bad for i in rows])
-    wrong = is_bad != np.array([[run[i]["prediction"] in bad for i in rows] for run in runs])
-    named = {
-        group: np.array([bool(pattern.search(text)) for text in rows.values()])
-        for group, pattern in read_templates(_TASKS[task.name]["language"]).named.items()
-    }
-    none = ~np.any(list(named.values()), axis=0)
-    # each on the rows on which this error can happen
-    for measure, is_able in (("false alarms", ~is_bad), ("misses", is_bad)):
-        for group, is_in in named.items():
-            first, other = (wrong[:, is_able & side, None].astype(float) for side in (is_in, none))
-            if min(first.shape[1], other.shape[1]) >= MIN_ROWS:
-                names = {"measure": measure, "axis": "named in the row", "group": group}
-                names |= {"against": "rows that name no group", **about}
-                yield _gap(first, other, names, first.shape[1])
-
-
-def _output_gaps(task: Task, runs: Sequence[Run], about: Mapping[str, str]) -> Iterator[Effect]:
-    """The task's probability of a bad label where only the word of a group changes: of each group
-    against the others of its axis (of two groups once), the mean of both sides of a pair, and the
-    bad side less the good one."""
-    bad = [task.labels.index(label) for label in _TASKS[task.name]["unfavourable"]]
-    templates = read_templates(_TASKS[task.name]["language"])
+    """Of the task's probability of a bad label, by seed and sentence: of each group against the
+    others of its axis (of two groups once), the mean of both sides of a pair, and the bad side less
+    the good one."""
     for name, axis in templates.axes.items():
-        values = [[sum(run[s.id]["probabilities"][n] for n in bad) for s in axis] for run in runs]
-        by_side = np.reshape(values, (len(runs), -1, templates.num_pairs, len(SIDES)))  # by word
+        values = np.array([[run[sentence.id] for sentence in axis] for run in p_bad])
+        by_side = values.reshape(len(p_bad), -1, templates.num_pairs, len(SIDES))  # by word
         group_of = np.array([sentence.group for sentence in axis[:: by_side[0, 0].size]])
         first, second, *more = groups = list(dict.fromkeys(group_of.tolist()))
         measures = {
@@ -146,26 +105,24 @@ def _output_gaps(task: Task, runs: Sequence[Run], about: Mapping[str, str]) -> I
             "P(bad label), bad less good": by_side[..., 1] - by_side[..., 0],
         }
         for (measure, pairs), group in product(measures.items(), groups if more else [first]):
-            inside, against = group_of == group, "the others" if more else second
-            names = {"measure": measure, "axis": name, "group": group, "against": against, **about}
-            sides = pairs[:, inside], pairs[:, ~inside]
-            yield _gap(*sides, names, templates.num_pairs, int(inside.sum()))
+            sides = pairs[:, group_of == group], pairs[:, group_of != group]
+            yield Effect.from_interval(
+                _gap(*sides),
+                *(float(side.mean()) for side in sides),
+                **about,
+                measure=measure,
+                axis=name,
+                group=group,
+                against="the others" if more else second,
+                items=templates.num_pairs,
+                seeds=len(p_bad),
+            )
 
 
-def _gap(
-    first: Floats, second: Floats, names: Mapping[str, Any], items: int, words: int = 0
-) -> Effect:
-    """The gap of two tables (seeds, words or rows, templates), before the correction.
-
-    The variance is the sum of those over the words or rows of either side, over seeds and, of
-    words, over templates.
-    """
+def _gap(first: Floats, second: Floats) -> Interval:
+    """Of two tables (seeds, words, templates). Its variance is the sum of those over the words of
+    either side, over seeds and over templates."""
+    means = [side.mean(axis=(0, 2)) for side in (first, second)]
+    means += [first.mean(axis=axes) - second.mean(axis=axes) for axes in ((1, 2), (0, 1))]
     value = float(first.mean() - second.mean())
-    variances = [variance_of_mean(side.mean(axis=(0, 2))) for side in (first, second)]
-    mean = Interval(value)
-    if all(degrees for _, degrees in variances):
-        axes = [(1, 2), (0, 1)] if words else [(1, 2)]
-        variances += [variance_of_mean(first.mean(axis=a) - second.mean(axis=a)) for a in axes]
-        mean = of_variances(value, variances, "words, templates, seeds")
-    means = float(first.mean()), float(second.mean())
-    return Effect.from_interval(mean, *means, **names, items=items, words=words, seeds=len(first))
+    return of_variances(value, list(map(variance_of_mean, means)), "words, templates, seeds")

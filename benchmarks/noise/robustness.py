@@ -23,7 +23,6 @@ from benchmarks.analysis.korean import (
     LEADS,
     TAILS,
     VOWELS,
-    kiwi,
     letters_of,
     neighbours,
     syllable_of,
@@ -73,17 +72,6 @@ def _of_words(change: Callable[[str, Generator], str]) -> Perturb:
 # Korean.
 
 _SYLLABLE = "[가-힣]"
-_LOANWORDS: Mapping[str, str] = _KOREAN["loanwords"] | {
-    other: word for word, other in _KOREAN["loanwords"].items()
-}
-_LOANWORD = "|".join(
-    word if len(word) > 2 else f"(?<!{_SYLLABLE}){word}"
-    for word in sorted(_LOANWORDS, key=len, reverse=True)
-)
-_LEVELS: Mapping[str, str] = _KOREAN["speech_levels"]
-_LEVEL = "|".join(sorted(_LEVELS, key=len, reverse=True))
-_END = r"(?=[\s.!?~…^;)\"'”’]*(?:$|[.!?~…]))"  # of a sentence
-_ENDING = f"(?:{_LEVEL}|{_SYLLABLE}(?:습니다|어요|는다|다)){_END}"
 
 
 def _mistyped_syllable(match: re.Match[str], rng: Generator) -> str:
@@ -96,39 +84,6 @@ def _mistyped_syllable(match: re.Match[str], rng: Generator) -> str:
     jamo = [key for key in neighbours(letters[index]) if key in (LEADS, VOWELS, TAILS)[index]]
     letters[index] = str(rng.choice(jamo)) if jamo else letters[index]
     return syllable_of(*letters)
-
-
-def _particle_dropped(text: str, strength: float, rng: Generator) -> str:
-    """Without particles that kiwi finds behind a word."""
-    if not re.search(_SYLLABLE, text):
-        return text
-    kept, end = [], 0
-    for token in kiwi().tokenize(text):
-        is_particle = token.form in _KOREAN["particles"].get(token.tag, ())
-        # a particle that is fused with its word, as in 난 and 걸, has no characters of its own
-        is_apart = token.form == text[token.start : token.end] and token.start >= end
-        if is_particle and is_apart and rng.random() < strength:
-            kept.append(text[end : token.start])
-            end = token.end
-    return "".join(kept) + text[end:]
-
-
-def _other_level(ending: str) -> str:
-    """Plain sentences become formal, formal ones polite, polite ones formal; others stay.
-
-    `ending` is one of the table, or a syllable with 습니다, 어요, 는다 or 다 behind it.
-    """
-    if ending in _LEVELS:
-        return _LEVELS[ending]
-    lead, vowel, coda = letters_of(ending[0])
-    stem, rest = ending[0], ending[1:]
-    if coda == "ㅆ":  # 했다, 있었습니다, 갔어요
-        return stem + {"습니다": "어요"}.get(rest, "습니다")
-    if coda and rest == "는다":  # 먹는다
-        return stem + "습니다"
-    if coda == "ㄴ" and rest == "다":  # 간다
-        return syllable_of(lead, vowel, "ㅂ") + "니다"
-    return ending
 
 
 # Noise that text from a crawl has, in any language.
@@ -156,9 +111,6 @@ _FUNCTIONS: Mapping[str, Perturb] = {
     "keyboard-typo": _substitution(_SYLLABLE, _mistyped_syllable),
     "laughter": _of_words(lambda word, rng: word + str(rng.choice(_KOREAN["laughter"]))),
     "emoji": _of_words(lambda word, rng: word + str(rng.choice(_KOREAN["emoji"]))),
-    "loanword-spelling": _substitution(_LOANWORD, lambda match, rng: _LOANWORDS[match[0]]),
-    "speech-level": _substitution(_ENDING, lambda match, rng: _other_level(match[0])),
-    "particle-dropped": _particle_dropped,
     "html-entities": _substitution(r"[ &<>\"'…·“”‘’]", lambda match, rng: _entity(match[0])),
     "zero-width": _substitution(
         r"(?<=\S)(?=\S)", lambda match, rng: str(rng.choice(list(_INVISIBLE)))

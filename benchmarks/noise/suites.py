@@ -7,33 +7,30 @@ from typing import Any, Protocol, cast
 from benchmarks.noise import fairness, robustness
 from benchmarks.noise.effects import Effect
 from benchmarks.results.results import Result
-from benchmarks.tasks.load import TaskData, has_data
+from benchmarks.tasks.load import TaskData
 from benchmarks.tasks.registry import TASKS, tasks_of
-from benchmarks.tasks.task import OWN, Task
+from benchmarks.tasks.task import Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.system.outcome import UserError
-from electrify.system.progress import log, warn
+from electrify.system.progress import log
 
 
 class Suite(Protocol):
-    """A module of this room."""
+    """A module of this room. `add_rows` adds the rows that one fine-tuning predicts, too, and
+    `effects` is what predictions say, before the correction for several tests."""
 
     DEFAULT_TASKS: Sequence[str]
 
-    def accepts(self, task: Task) -> bool:
-        """Whether the suite can look at a task."""
+    def accepts(self, task: Task) -> bool: ...
 
-    def add_rows(self, task: Task, data: TaskData) -> TaskData:
-        """A task's data with the further rows that one fine-tuning predicts, too."""
+    def add_rows(self, task: Task, data: TaskData) -> TaskData: ...
 
     def effects(
         self, folder: Path, results: Sequence[Result], data: Mapping[str, TaskData]
-    ) -> Iterable[Effect]:
-        """What it finds in the predictions of a folder, before the correction for several tests."""
+    ) -> Iterable[Effect]: ...
 
 
 SUITES = {"robustness": cast(Suite, robustness), "fairness": cast(Suite, fairness)}
-_ENOUGH_SEEDS = 5
 _NUM_PROCESSES = 2
 # beside the recipe "electra", what a config that names no recipe leaves out. It is short, for the
 # score itself is not the point, and learns from all states without a decay by layer, which also
@@ -49,31 +46,18 @@ _FINETUNING: Mapping[str, Any] = {
 def noise_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
     """The options of the fine-tunings that a suite looks at: the config's, and `_FINETUNING` where
     it names no recipe. The tasks are those of the config that the suite can look at, or where it
-    names none the suite's own; of a suite of tasks those that have data, or all.
+    names none the suite's own.
 
     Raises `UserError` where the suite can look at none of the tasks that the config names.
     """
     default = SUITES[suite].DEFAULT_TASKS
     named = tasks_of(options) if options.has_tasks else [TASKS[name] for name in default]
-    if not (tasks := [task for task in named if SUITES[suite].accepts(task)]):
+    if not (names := [task.name for task in named if SUITES[suite].accepts(task)]):
         raise UserError(
             f"{suite} cannot look at {', '.join(task.name for task in named)}; name others, or "
             f"none for {', '.join(default)}"
         )
-    tasks = [
-        task
-        for task in tasks
-        if task.suite == OWN
-        or task.name in options.tasks
-        or any(has_data(task, folder) for folder in options.data_dirs)
-    ] or tasks
-    names = [task.name for task in tasks]
     log(f"{suite}: looks at {', '.join(names)}")
-    if len(options.seeds) < _ENOUGH_SEEDS:
-        warn(
-            f"{suite}: with {len(options.seeds)} seeds only very large differences remain after "
-            f"the correction for all tests; give evaluate.seeds {_ENOUGH_SEEDS} or more"
-        )
     changes: dict[str, Any] = {
         "suites": (),
         "tasks": tuple(name for name in names if name in TASKS),

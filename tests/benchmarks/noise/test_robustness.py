@@ -59,7 +59,7 @@ def errs_at_random(text: str, gold: int) -> int:
 
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch):
-    monkeypatch.setattr("benchmarks.statistics.uncertainty.NUM_RESAMPLES", 300)
+    monkeypatch.setattr("benchmarks.statistics.uncertainty.NUM_RESAMPLES", 100)
 
 
 def conditions_of(place: Path, data: TaskData, read: Reader) -> list[Effect]:
@@ -110,7 +110,7 @@ def test_a_model_that_does_not_need_them_is_not(tmp_path, data):
 
 def test_errors_that_do_not_come_from_the_perturbation_are_not_found(tmp_path, data):
     conditions = conditions_of(tmp_path, data, errs_at_random)
-    assert len(conditions) > 25
+    assert len(conditions) == 27
     assert not found(conditions)
     assert np.mean([c.flips for c in conditions]) > 0.1  # predictions do change
 
@@ -155,14 +155,6 @@ def test_a_typo_is_one_key_beside_the_right_one():
 @pytest.mark.parametrize(
     ("name", "before", "after"),
     [
-        ("speech-level", "집에 간다.", "집에 갑니다."),
-        ("speech-level", "밥을 먹는다.", "밥을 먹습니다."),
-        ("speech-level", "갔다", "갔습니다"),
-        ("speech-level", "갔습니다!", "갔어요!"),
-        ("speech-level", "저는 학생입니다.", "저는 학생이에요."),
-        ("speech-level", "온다는 말", "온다는 말"),  # not the end of a sentence
-        ("particle-dropped", "나는 메시지를 보냈다", "나 메시지 보냈다"),
-        ("loanword-spelling", "메시지와 써비스", "메세지와 서비스"),
         ("mojibake", "한국", "한국".encode().decode("cp1252")),
         ("html-entities", "' <…", "&#x27;&nbsp;&lt;&hellip;"),
     ],
