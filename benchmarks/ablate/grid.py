@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from electrify.config.fields import Count, Section
+from electrify.config.fields import Section
 from electrify.config.load import load_config, parse_part, read_config, toml_key, toml_value
 from electrify.config.run import RunConfig
 from electrify.stage.folder import digest_of
@@ -37,34 +37,17 @@ def read_claim(text: object) -> Claim:
     raise UserError(f"claim {text!r}: write 'A > B' or 'A = B' of two variants")
 
 
-class Experiment(Section):
-    """A question: the variants that answer it, and what is claimed of them."""
-
-    variants: Annotated[tuple[str, ...], Field(min_length=1)]
-    claims: tuple[Annotated[Claim, BeforeValidator(read_claim)], ...] = ()
-
-    @model_validator(mode="after")
-    def _check_claims(self) -> Self:
-        for claim in self.claims:
-            if unknown := {claim.better, claim.worse} - {*self.variants}:
-                raise UserError(
-                    f"claim {claim.text!r} names {min(unknown)!r}, which is not among its variants"
-                )
-        return self
-
-
 class Grid(Section):
-    """A base config, what all variants change, and what each one changes."""
+    """A base config, what all variants change, what each one changes, and claims about them."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]  # a folder is named by it
     base: Path  # in the file from its folder; here from the working directory
     seeds: tuple[
         Annotated[int, Field(ge=0, lt=2**63)], ...
     ] = ()  # of pretraining; none in the file: the base's
-    num_processes: Count = 1
+    claims: tuple[Annotated[Claim, BeforeValidator(read_claim)], ...] = ()
     common: dict[str, Any] = Field(default_factory=dict)
     variants: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
-    experiments: dict[str, Experiment] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -76,26 +59,19 @@ class Grid(Section):
                     f"variant {label!r}: its folder would be {slug(label)!r}, which is empty or "
                     "taken; rename it"
                 )
-        for label, experiment in self.experiments.items():
-            for variant in experiment.variants:
-                if variant not in self.variants:
-                    raise UserError(f"experiments.{label}: there is no variant {variant!r}")
+        for claim in self.claims:
+            if unknown := {claim.better, claim.worse} - {*self.variants}:
+                raise UserError(f"claim {claim.text!r}: there is no variant {min(unknown)!r}")
         return self
 
     def config(self, overrides: Sequence[str]) -> RunConfig:
         return load_config(self.base, overrides)
 
-    @property
-    def claims(self) -> list[Claim]:
-        return [claim for experiment in self.experiments.values() for claim in experiment.claims]
-
 
 def load_grid(path: Path) -> Grid:
     """Read and check a grid; `ValueError` naming what is wrong."""
     grid = parse_part(read_config(path), str(path), Grid)
-    everything = {"all variants": Experiment(variants=tuple(grid.variants))}
-    changes = {"base": path.parent / grid.base, "experiments": grid.experiments or everything}
-    grid = grid.model_copy(update=changes)
+    grid = grid.model_copy(update={"base": path.parent / grid.base})
     for label, changed in grid.variants.items():
         for key in ("seed", "output_dir"):
             if key in changed:
@@ -154,12 +130,9 @@ def grid_folder(grid: Grid, base: RunConfig) -> Path:
 
 
 def plan_runs(grid: Grid, overrides: Sequence[str]) -> list[Run]:
-    """Experiment by experiment, in each the first seed of every variant, then the second of every
-    one: what a stopped grid has can be compared."""
+    """The first seed of every variant, then the second: what a stopped grid has can be compared."""
     base = base_config(grid, overrides)
-    groups = [*(e.variants for e in grid.experiments.values()), tuple(grid.variants)]
-    wanted = [(v, seed) for variants in groups for seed in grid.seeds for v in variants]
-    return [_run(grid, base, overrides, *of_run) for of_run in dict.fromkeys(wanted)]
+    return [_run(grid, base, overrides, v, seed) for seed in grid.seeds for v in grid.variants]
 
 
 def _run(grid: Grid, base: RunConfig, overrides: Sequence[str], variant: str, seed: int) -> Run:

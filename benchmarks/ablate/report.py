@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.ablate.grid import Claim, Experiment, Grid, Run
+from benchmarks.ablate.grid import Claim, Grid, Run
 from benchmarks.results.results import percent
 from benchmarks.results.run_folder import Json, read_run
 from benchmarks.results.table import Record, Table, write_page
@@ -30,7 +30,6 @@ class RunFigures:
     scores: Mapping[str, float]  # by task: the headline, mean over seeds of fine-tuning
     num_degenerate: int  # fine-tunings that learnt nothing
     hours: float  # of pretraining and fine-tuning
-    git_commit: str | None  # of the code that pretrained
 
 
 def read_figures(run: Run) -> RunFigures:
@@ -50,7 +49,6 @@ def read_figures(run: Run) -> RunFigures:
         {task: statistics.fmean(of_seeds) for task, of_seeds in values.items()},
         sum(result.degenerate is not None for result in results),
         seconds / 3600,
-        folder.manifests["pretrain"].get("git_commit"),
     )
 
 
@@ -116,52 +114,29 @@ def write_report(
     fits = fit_scores(runs)
     headline = next(iter(fits), "")
     verdicts = judge(grid.claims, fits[headline]) if fits else []
-    said = [_summary(verdicts)] if verdicts else [] if runs else ["No run is finished."]
+    said = [f"{verdict.claim.text}: {verdict.outcome}." for verdict in verdicts]
+    said += [] if runs else ["No run is finished."]
     if runs and missing:
         said.append(f"{len(missing)} runs are not finished: {'; '.join(missing)}.")
-    flops = [cost for run in runs if (cost := run.summary["flops_matmul"])]
-    apart = max(flops) / min(flops) - 1 if flops else 0.0  # steps are whole
     page = Page(
         f"Ablation: {grid.name}",
-        f"{len(runs)} of {len(planned)} runs, all of the same training FLOPs in matrix products"
-        f"{f', but for {100 * apart:.0f} %' * (apart >= 0.01)}",
+        f"{len(runs)} of {len(planned)} runs of the same training FLOPs in matrix products",
     )
     for text in said:
         page.verdict(text)
     if verdicts:
         page.heading("Claims")
         page.records([_claim_row(verdict, fits) for verdict in verdicts])
-        if not math.isnan(fits[headline].sd):
-            page.paragraph(
-                f"{headline}: the rest has a standard deviation of {percent(fits[headline].sd)} "
-                f"points, with {fits[headline].degrees} degrees of freedom."
-            )
         page.paragraph(_TEXTS["method"].format(alpha=ALPHA))
-    lines: list[str] = []
-    for question, experiment in grid.experiments.items():
-        if rows := _experiment_rows(experiment, runs, fits):
-            page.heading(question)
-            page.paragraph(f"{_TEXTS['meaning']}.")
-            page.records(rows)
-            lines += [question, *Table.of(rows).terminal(), ""]
-    if runs:
+    rows = _variant_rows(grid, runs, fits)
+    if rows:
+        page.heading("Variants")
+        page.paragraph(f"{_TEXTS['meaning']}.")
+        page.records(rows)
         page.heading("Runs")
-        tasks = [column for column in fits if column != MEAN]
-        page.records([_run_row(run, tasks) for run in runs])
+        page.records([_run_row(run, fits) for run in runs])
     path = write_page(folder, "report", page)
-    return "\n".join([*(lines or said), str(path)])
-
-
-def _summary(verdicts: Sequence[Verdict]) -> str:
-    """How many claims came out how: 'Of 9 claims: 1 holds (a > b), 8 ...'."""
-    claims: dict[str, list[str]] = {}
-    for verdict in verdicts:
-        claims.setdefault(verdict.outcome.partition(":")[0], []).append(verdict.claim.text)
-    counts = [
-        f"{len(texts)} {outcome}" + (f" ({'; '.join(texts)})" if "hold" in outcome else "")
-        for outcome, texts in claims.items()
-    ]
-    return f"Of {len(verdicts)} claims: {', '.join(counts)}."
+    return "\n".join([*(Table.of(rows).terminal() or said), str(path)])
 
 
 def _claim_row(verdict: Verdict, fits: Mapping[str, Fit]) -> Record:
@@ -175,16 +150,13 @@ def _claim_row(verdict: Verdict, fits: Mapping[str, Fit]) -> Record:
     }
 
 
-def _experiment_rows(
-    experiment: Experiment, runs: Sequence[RunFigures], fits: Mapping[str, Fit]
-) -> list[Record]:
+def _variant_rows(grid: Grid, runs: Sequence[RunFigures], fits: Mapping[str, Fit]) -> list[Record]:
     """A row a variant that has a finished run; beside the first column its difference to the first
     of them."""
-    by_variant = {v: [run for run in runs if run.variant == v] for v in experiment.variants}
+    by_variant = {v: [run for run in runs if run.variant == v] for v in grid.variants}
     by_variant = {variant: own for variant, own in by_variant.items() if own}
     reference = next(iter(by_variant), "")
-    shown = [run for own in by_variant.values() for run in own]
-    valid = [key for key in _VALID if any(run.valid.get(key) for run in shown)]
+    valid = [key for key in _VALID if any(run.valid.get(key) for run in runs)]
     rows: list[Record] = []
     for variant, own in by_variant.items():
         row: dict[str, object] = {
@@ -213,17 +185,13 @@ def _plus_minus(difference: Interval | None) -> str | None:
     return f"{100 * difference.value:+.2f}{half}"
 
 
-def _run_row(run: RunFigures, tasks: Sequence[str]) -> Record:
+def _run_row(run: RunFigures, columns: Iterable[str]) -> Record:
     return {
         "variant": run.variant,
         "seed": run.seed,
         "steps": run.summary["num_steps"],
         "tokens": run.summary["tokens"],
-        "FLOPs, matrix products": f"{run.summary['flops_matmul']:.3g}",
-        "tokens per second": run.summary.get("tokens_per_second"),
-        "device": run.summary.get("device"),
-        "commit": run.git_commit,
         "hours": run.hours,
         "learnt nothing": run.num_degenerate,
-        **{task: percent(run.scores.get(task)) for task in tasks},
+        **{task: percent(run.scores.get(task)) for task in columns if task != MEAN},
     }

@@ -1,4 +1,4 @@
-"""Makes the corpora of a grid, then its runs, several at once, and the report after each.
+"""Makes the corpora of a grid, then its runs one by one, and the report after each.
 
 A run is `electrify run` in a process of its own: it saves, resumes and is refused as if it had been
 started by hand, and its memory is given back. What is finished is not done again.
@@ -28,11 +28,9 @@ from benchmarks.tasks.texts import dump_benchmarks
 from electrify.config.run import RunConfig
 from electrify.stage.folder import outdated, read_manifest, stage_lock
 from electrify.stage.plan import evaluate_stage, export_stage, output_dir, pretrain_stage
-from electrify.system.machine import num_cores
 from electrify.system.outcome import STOPPED, UserError
 from electrify.system.progress import Stopped, log, stop_on_signal, warn
 
-LOG = "ablation.log"  # in a run's folder: what it prints, if several run at once
 _POLL_SECONDS = 0.2
 
 
@@ -65,9 +63,8 @@ def ablate(
                 log(f"{run.label}: finished {run.folder}")
                 text = write_report(grid, runs, figures, folder)
             else:
-                where = "above" if grid.num_processes == 1 else str(run.folder / LOG)
                 how = "was stopped" if exit_status in STOPPED else "failed"
-                warn(f"{run.label} {how}: see {where}")
+                warn(f"{run.label} {how}: see above")
     if failed := [run.label for run in runs if run.label not in figures]:
         raise UserError(
             f"{len(failed)} of {len(runs)} runs failed: {'; '.join(failed)}. The same command "
@@ -101,15 +98,8 @@ def dry_run(path: Path, overrides: Sequence[str]) -> str:
 
 
 def finished(runs: Sequence[Run]) -> dict[str, RunFigures]:
-    """The figures of those that are done, by label; one with a damaged file is left out, and stops
-    no other."""
-    figures = {}
-    for run in filter(is_done, runs):
-        try:
-            figures[run.label] = read_figures(run)
-        except ValueError as error:
-            warn(f"{run.label} cannot be read: {error}")
-    return figures
+    """The figures of those that are done, by label; `ValueError` for a damaged file."""
+    return {run.label: read_figures(run) for run in filter(is_done, runs)}
 
 
 def make_corpora(
@@ -158,49 +148,29 @@ def _link(target: Path, link: Path) -> None:
 
 
 def execute(grid: Grid, waiting: Sequence[Run], overwrite: bool) -> Iterator[tuple[Run, int]]:
-    """Each run with its exit status as it ends, `num_processes` at once; `Stopped` on request."""
-    todo, running = list(waiting), dict[int, tuple[Run, subprocess.Popen[bytes]]]()  # by slot
-    with stop_on_signal("runs save first") as stop:
-        try:
-            while (todo or running) and not stop:
-                for slot in range(grid.num_processes):
-                    if todo and slot not in running:
-                        running[slot] = todo[0], start(grid, todo.pop(0), slot, overwrite)
-                time.sleep(_POLL_SECONDS)
-                for slot, (run, process) in list(running.items()):
-                    if (status := process.poll()) is not None:
-                        del running[slot]
-                        yield run, status
-        finally:  # no process outlives the grid, whatever ends it
-            for _, process in running.values():
+    """Each run with its exit status as it ends, one after the other; `Stopped` on request."""
+    with stop_on_signal("the run saves first") as stop:
+        for number, run in enumerate(waiting):
+            process = start(grid, run, overwrite)
+            try:
+                while process.poll() is None and not stop:
+                    time.sleep(_POLL_SECONDS)
+            finally:  # no process outlives the grid, whatever ends it
                 process.terminate()  # it saves, then leaves
-            for _, process in running.values():
-                process.wait()
-        if stop:
-            left = len(todo) + len(running)
-            raise Stopped(f"{left} runs are not finished; what ran has saved", stop.signal)
+                status = process.wait()
+            if stop:
+                left = len(waiting) - number
+                raise Stopped(f"{left} runs are not finished; what ran has saved", stop.signal)
+            yield run, status
 
 
-def start(grid: Grid, run: Run, slot: int, overwrite: bool) -> subprocess.Popen[bytes]:
-    """One run at a time shows its progress; several write it to their logs, and each has its part
-    of the cores and, where there are several GPUs, one of these."""
-    from benchmarks.jobs import gpu_of
-
+def start(grid: Grid, run: Run, overwrite: bool) -> subprocess.Popen[bytes]:
+    """In a session of its own: Ctrl-C is for the grid, which asks its run to save."""
     log(f"{run.label}: {run.config.pretrain.num_steps:,} steps, {run.config.output_dir}")
     command = [sys.executable, "-m", "electrify", "run", str(grid.base)]
     command += [f"--set={word}" for word in run.overrides]
     command += ["--overwrite"] if overwrite else []
-    env = dict(os.environ)
-    # in a session of its own: Ctrl-C is for the grid, which asks its runs to save
-    if grid.num_processes == 1:
-        return subprocess.Popen(command, env=env, start_new_session=True)
-    cores = num_cores()
-    if env.get("OMP_NUM_THREADS") in (None, str(cores)):  # `prepare_threads`, not the user
-        env["OMP_NUM_THREADS"] = str(max(1, cores // grid.num_processes))
-    if (gpu := gpu_of(slot)) is not None:
-        env["CUDA_VISIBLE_DEVICES"] = gpu
-    with (run.folder / LOG).open("ab") as file:
-        return subprocess.Popen(command, stdout=file, stderr=file, env=env, start_new_session=True)
+    return subprocess.Popen(command, start_new_session=True)
 
 
 def is_done(run: Run) -> bool:

@@ -16,18 +16,17 @@ SCRATCH = Path("configs/scratch.toml").absolute()
 def test_a_small_grid_runs_shares_its_corpus_and_is_not_done_again(tmp_path: Path):
     path = tmp_path / "grid.toml"
     path.write_text(
-        f"name = 'tiny'\nbase = '{SCRATCH}'\nnum_processes = 2\n"
+        f"name = 'tiny'\nbase = '{SCRATCH}'\nclaims = ['half > other']\n"
         "[common]\n'evaluate.random_init_control' = false\n[variants]\n"
         "half = { 'pretrain.generator_hidden_fraction' = 0.5 }\n"
         "other = { 'encode.valid_fraction' = 0.1 }\n"
-        "[experiments.one]\nvariants = ['half', 'other']\nclaims = ['half > other']\n"
     )
     short = ["pretrain.num_steps=6", "pretrain.warmup_steps=1", "pretrain.valid_every_steps=6"]
     short += ["evaluate.seeds=[0]", "evaluate.num_epochs=0.1", "evaluate.min_steps=1"]
     short += [f"output_dir='{tmp_path / 'demo'}'"]
     printed = ablate(path, short, [], False, check_run)
     lines = printed.splitlines()
-    assert [line.split()[0] for line in lines[2:4]] == ["half", "other"]
+    assert [line.split()[0] for line in lines[1:3]] == ["half", "other"]
     folder = tmp_path / "ablation-tiny"
     seed = folder / "half" / "seed-0"
     assert (seed / "shards").resolve() == (tmp_path / "demo" / "shards").resolve()
