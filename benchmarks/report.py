@@ -30,7 +30,6 @@ from benchmarks.statistics.comparison import (
     ComparedScore,
     compare_in_run,
     compare_runs,
-    resolve_baseline,
 )
 from benchmarks.statistics.scores import scores_of
 from electrify.page.page import Page
@@ -57,22 +56,19 @@ def report(
     output: Path | None = None,
     data_dirs: Sequence[Path] = (),
     with_texts: bool = True,
-    baseline: str | None = None,
 ) -> Path:
     """Write report.html and report.md of finished or unfinished runs.
 
     They go into the folder `output`, by default the run's; of several runs, by default, into
     `comparison/` of the first, so that its own page stays. Returns the HTML file. The worst
     examples are quoted from `data_dirs`, those of the evaluation, unless `with_texts` is False.
-    `baseline` names what scores are compared with (`resolve_baseline`).
     """
     folder = runs[0].folder
     target = output or (folder / COMPARISON if runs[1:] else folder)
     if target.exists() and not target.is_dir():
         raise UserError(f"output {target} is a file; give a folder")
-    other = resolve_baseline(baseline, runs)
     one = runs[0] if len(runs) == 1 else None
-    compared = compare_in_run(one, other) if one else compare_runs(runs, other)
+    compared = compare_in_run(one) if one else compare_runs(runs)
     title = ", ".join(run.name for run in runs)
     page = Page(title, "electrify: an ELECTRA encoder from raw text to scores")
     summary = Summary(runs, encoders_of(runs), compared)
@@ -82,7 +78,7 @@ def report(
             stages.add_side_by_side(page, runs)
     for run in runs:
         prefix = "" if one else f"{run.name}: "
-        own = () if one else compare_in_run(run, other)  # of one run they stand above
+        own = () if one else compare_in_run(run)  # of one run they stand above
         _add_sections(page, prefix, run, own, data_dirs, with_texts)
     return write_page(target, "report", page)
 
@@ -104,8 +100,6 @@ def _add_sections(
         if has_stages(run):
             stages.missing(page, run, "evaluate", "Scores")
         add_scores(page, run, compared)
-    with section("What the scores cost"):
-        curves.add_score_cost(page, run)
     with section("Learning curves"):
         curves.add_curves(page, run)
     with section("Common errors"):
@@ -141,9 +135,8 @@ def card_sections(folder: Path) -> dict[str, list[str]]:
     """For a model card: headings and lines of Markdown, of what is known of a run's own export."""
     run = read_scores(folder)
     sections = {
-        "Scores of the encoder": card_lines(run, compare_in_run(run, None)),
+        "Scores of the encoder": card_lines(run, compare_in_run(run)),
         "Scores with fewer examples to learn from": curves.low_shot_lines(run),
-        "Cost of fine-tuning": curves.cost_lines(run),
         "Robustness and differences between groups": noise.noise_card_lines(run),
     }
     return {heading: lines for heading, lines in sections.items() if lines}

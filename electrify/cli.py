@@ -461,7 +461,6 @@ def _evaluation(
 def report(
     runs: Annotated[list[str], _word("RUN", "run folders, addresses or configs")],
     output: Annotated[Path | None, _value("FOLDER", "folder to write")] = None,
-    baseline: Annotated[str | None, _value("NAME", "run to compare with")] = None,
     data_dir: DataDirs = [],
     no_texts: Annotated[bool, Option("--no-texts", help="quote no text of the data")] = False,
     json: Json = False,
@@ -485,7 +484,7 @@ def report(
     for options in [config.evaluate for config in configs.values()]:
         data_dirs = data_dirs or api.local_folders(options.data_dirs, options.own_tasks)
     read = read_runs(folders)
-    page = report(read, output, data_dirs, not no_texts, baseline)
+    page = report(read, output, data_dirs, not no_texts)
     if not output and not folders[1:]:
         push_report(folders[0])
     if json:

@@ -64,7 +64,7 @@ def fit_scores(runs: Sequence[RunFigures]) -> dict[str, Fit]:
             mean = statistics.fmean(run.scores.get(name, math.nan) for name in names)
             if math.isfinite(mean):
                 values.setdefault(run.variant, {})[run.seed] = mean
-        if values:
+        if values and set.intersection(*map(set, values.values())):  # of seeds
             fits[column] = Fit(values)
     return fits
 

@@ -108,7 +108,8 @@ def _gaps(
             sides = pairs[:, group_of == group], pairs[:, group_of != group]
             yield Effect.from_interval(
                 _gap(*sides),
-                *(float(side.mean()) for side in sides),
+                float(sides[0].mean()),
+                float(sides[1].mean()),
                 **about,
                 measure=measure,
                 axis=name,

@@ -1,24 +1,18 @@
-"""Scores over checkpoints and over examples to learn from, and what they cost."""
+"""Scores over checkpoints and over examples to learn from."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from benchmarks.results.results import Result, percent
 from benchmarks.results.run_folder import RunFolder
-from benchmarks.results.table import Record, Table, short
+from benchmarks.results.table import Table
 from benchmarks.sections.scores import TEXTS, protocol_differences
 from benchmarks.statistics.scores import (
     Sample,
-    TaskScore,
     encoder_name,
     sample_of,
-    scores_of,
 )
 from electrify.page.page import Page
-from electrify.system.progress import duration
 
 # Over pretraining.
 
@@ -28,8 +22,6 @@ class CurvePoint:
     """One checkpoint's score on one task; step 0 is random initialisation."""
 
     step: int
-    tokens: float  # seen so far; nan where the run has no figures of it
-    flops: float  # so far, by the paper's count
     sample: Sample
 
 
@@ -58,22 +50,8 @@ def curves_of(run: RunFolder) -> tuple[dict[str, list[CurvePoint]], list[str]]:
             if any(protocol_differences(result, last_result) for result in results):
                 left_out.append(f"{task} at step {step:,}")
                 continue
-            tokens, flops = (_until(run, name, step) for name in ("tokens", "flops_paper"))
-            curves.setdefault(task, []).append(CurvePoint(step, tokens, flops, sample_of(results)))
+            curves.setdefault(task, []).append(CurvePoint(step, sample_of(results)))
     return curves, left_out
-
-
-def _until(run: RunFolder, figure: str, step: int) -> float:
-    """Tokens or FLOPs until a step, between the two records around it; nan without records."""
-    known = {0: 0.0} | {
-        int(record["step"]): float(record[figure])
-        for record in run.metrics
-        if record["kind"] == "train" and record.get(figure) is not None
-    }
-    if figure in run.summary:
-        known[int(run.summary["num_steps"])] = float(run.summary[figure])
-    steps = sorted(known)
-    return float(np.interp(step, steps, [known[s] for s in steps], right=math.nan))
 
 
 def add_curves(page: Page, run: RunFolder) -> None:
@@ -84,9 +62,7 @@ def add_curves(page: Page, run: RunFolder) -> None:
         points = {"mean over seeds": [(float(p.step), p.sample) for p in curve]}
         _plot_means(page, f"{task} over pretraining steps", points, "pretraining steps")
         rows += [
-            {"task": task, "metric": p.sample.metric, "step": p.step}
-            | {"tokens": short(p.tokens), "FLOPs, the paper's count": short(p.flops)}
-            | _seeds(p.sample)
+            {"task": task, "metric": p.sample.metric, "step": p.step, **_seeds(p.sample)}
             for p in curve
         ]
     if rows:
@@ -164,54 +140,3 @@ def _parts(results: Sequence[Result]) -> list[list[Result]]:
         key = result.task, result.role, result.train_fraction
         groups.setdefault(key, []).append(result)
     return list(groups.values())
-
-
-# What scores cost.
-
-
-def add_score_cost(page: Page, run: RunFolder) -> None:
-    scores = scores_of(run)
-    if not scores:
-        page.paragraph("Nothing is scored yet, so that no score has a cost.")
-        return
-    page.records(_cost_rows(scores), "Fine-tuning, the mean of a seed; FLOPs of matrix products")
-    page.paragraph(TEXTS["cost"])
-
-
-def cost_lines(run: RunFolder) -> list[str]:
-    own = (score for score in scores_of(run) if not score.encoder)
-    return Table.of(_cost_rows(own)).markdown()
-
-
-def _cost_rows(scores: Iterable[TaskScore]) -> list[Record]:
-    rows: list[Record] = []
-    for score in scores:
-        for role, sample in score.by_role.items():
-            records = [result for result in score.results if result.role == role]
-            if not records:
-                continue
-            seconds, memory = _mean(records, "train_seconds"), _known(records, "peak_memory_mb")
-            devices = dict.fromkeys(record.device for record in records if record.device)
-            rows.append(
-                {
-                    "task": score.label,
-                    "encoder": records[0].encoder,
-                    "score": sample.text(),
-                    "fine-tuning FLOPs": short(_mean(records, "train_flops")),
-                    "FLOPs per example": short(_mean(records, "inference_flops")),
-                    "time": None if seconds is None else duration(seconds),
-                    "peak memory (MB)": int(max(memory, default=0)) or None,
-                    "device": ", ".join(devices) or None,
-                }
-            )
-    return rows
-
-
-def _known(records: Sequence[Result], name: str) -> list[float]:
-    values = [getattr(record, name) for record in records]
-    return [] if None in values else values
-
-
-def _mean(records: Sequence[Result], name: str) -> float | None:
-    values = _known(records, name)
-    return sum(values) / len(values) if values else None

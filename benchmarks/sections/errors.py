@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.results.predictions import predictions_of_result
-from benchmarks.results.results import Result, percent, task_of
+from benchmarks.results.results import Result, task_of
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import TaskScore, scores_of
 from benchmarks.tasks.load import (
@@ -26,7 +26,6 @@ from electrify.system.outcome import UserError
 
 _NUM_WORST = 10
 _MAX_TEXT = 600  # characters of a text shown
-_MAX_MATRIX = 12  # labels of a matrix that a phone still shows; of more, the largest confusions
 _MAX_CONFUSIONS = 20
 
 
@@ -141,28 +140,14 @@ def add_errors(
 
 def _add_confusions(page: Page, errors: TaskErrors) -> None:
     counts, names = errors.confusions(), errors.task.label_names
-    order = {label: number for number, label in enumerate(errors.task.labels)}
-    labels = sorted({x for pair in counts for x in pair}, key=lambda x: (order.get(x, 999), x))
     totals = Counter[str]()
     for (gold, _), count in counts.items():
         totals[gold] += count
-
-    def name(label: str) -> str:
-        return names.get(label, label) or "(none)"
-
-    if 0 < len(labels) <= _MAX_MATRIX:
-        rows = []
-        for gold in labels:
-            right = counts[gold, gold] / totals[gold] if totals[gold] else None
-            row = {f"{name(label)} predicted": counts[gold, label] or None for label in labels}
-            rows.append({"gold": name(gold), **row, "recall": percent(right, 1)})
-        page.records(rows, "Confusions, all seeds together")
-        return
     wrong = Counter({pair: count for pair, count in counts.items() if pair[0] != pair[1]})
     rows = [
         {
-            "gold": name(gold),
-            "predicted": name(predicted),
+            "gold": names.get(gold, gold) or "(none)",
+            "predicted": names.get(predicted, predicted) or "(none)",
             "count": count,
             "of the gold label": f"{100 * count / totals[gold]:.1f} %",
         }

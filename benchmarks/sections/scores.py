@@ -34,7 +34,7 @@ from benchmarks.statistics.scores import (
     scores_of,
     task_scores,
 )
-from benchmarks.statistics.uncertainty import NUM_RESAMPLES, p_text
+from benchmarks.statistics.uncertainty import p_text
 from benchmarks.training.recipe import departures
 from electrify.config.evaluate import SearchOptions
 from electrify.page.page import Page
@@ -112,10 +112,10 @@ def beside_lines(run: RunFolder, stage: str) -> Iterator[str]:
     name = encoder_name(stage)
     own = "adapted" if name == START else run.name
     others = {score.first.task: score for score in scores_of(run) if score.stage == stage}
-    for against in compare_in_run(run, stage):
-        score, other = against.score, others[against.score.first.task]
-        if score.encoder:
+    for against in compare_in_run(run):
+        if against.baseline != name:
             continue
+        score, other = against.score, others[against.score.first.task]
         if different := protocol_differences(score.first, other.first):
             alike = f"{own} and {name} are not fine-tuned alike"
             yield f"warning: {score.first.title}: {alike}: {'; '.join(different)}"
@@ -360,8 +360,8 @@ def add_scores(page: Page, run: RunFolder, compared: Sequence[ComparedScore]) ->
     how = "with the best options of its own among the same trials" if has_search else "alike"
     page.paragraph(TEXTS["method"].format(how=how, alpha=ALPHA))
     for score in scores:
-        for text in _cautions(score):
-            page.paragraph(text)
+        if score.note:
+            page.paragraph(f"{score.label}: intervals over seeds alone, {score.note}.")
     with page.fold("Each seed"):
         page.records([row for score in scores for row in _seed_rows(score)])
     with page.fold("How it was fine-tuned"):
@@ -379,17 +379,6 @@ def degenerate_text(score: TaskScore) -> str:
 
 def notes(score: TaskScore) -> list[str]:
     return list(dict.fromkeys(note for result in score.results for note in result.notes))
-
-
-def _cautions(score: TaskScore) -> Iterator[str]:
-    if score.note:
-        yield f"{score.label}: intervals over seeds alone, {score.note}."
-    for name, sample in score.samples.items():
-        if undefined := sample.estimate.num_undefined:
-            yield (
-                f"{score.label}, {name}: of {NUM_RESAMPLES:,} resamples {undefined:,} have no "
-                "score; they are left out of the interval."
-            )
 
 
 def _seed_rows(score: TaskScore) -> list[Record]:

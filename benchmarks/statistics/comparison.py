@@ -1,7 +1,5 @@
-"""Whether two models differ on a task, and on which of several; and ranks of more than two.
-
-They are compared with random initialisation, TF-IDF, another encoder or another run.
-"""
+"""Whether two models differ on a task, and on which of several: an encoder is compared with random
+initialisation, TF-IDF, another encoder or another run."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,17 +8,10 @@ from functools import cache
 
 from benchmarks.results.results import BASELINES, differing
 from benchmarks.results.run_folder import RunFolder
-from benchmarks.statistics.scores import Sample, TaskScore, encoder_name, scores_by_task, scores_of
-from benchmarks.statistics.uncertainty import (
-    Interval,
-    difference,
-    p_text,
-)
-from electrify.stage.plan import START
-from electrify.system.outcome import UserError
+from benchmarks.statistics.scores import Sample, TaskScore, scores_by_task, scores_of
+from benchmarks.statistics.uncertainty import Interval, difference, p_text
 
 ALPHA = 0.05
-OWN = "export"  # names the run's own export among the encoders of a run
 
 
 @dataclass(frozen=True)
@@ -86,11 +77,6 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
     return decided
 
 
-# what others are compared with: a run, of several by default the first, or within a run the
-# evaluation of this stage or this role of `BASELINES`; without one, both of each encoder
-Baseline = RunFolder | str | None
-
-
 @dataclass(frozen=True)
 class ComparedScore:
     """One task of one encoder, against what it is compared with."""
@@ -99,20 +85,6 @@ class ComparedScore:
     run: str  # its name, where runs are compared
     baseline: str
     comparison: Comparison
-
-
-def resolve_baseline(name: str | None, runs: Sequence[RunFolder]) -> Baseline:
-    """The baseline of that name: a run, an encoder of one (`evaluate-<name>`, with or without the
-    first word; "export" for its own), or a role; `ValueError` for any other."""
-    known: dict[str, Baseline] = {role: role for role in BASELINES}
-    known |= {title: role for role, title in BASELINES.items()}
-    known |= {run.name: run for run in runs}
-    for stage in dict.fromkeys(stage for run in runs for stage in run.evaluations):
-        known.setdefault(stage, stage)
-        known.setdefault(encoder_name(stage) or OWN, stage)
-    if name is not None and name not in known:
-        raise UserError(f"no baseline {name!r} in these runs (known: {', '.join(known)})")
-    return None if name is None else known[name]
 
 
 def verdict_sentence(against: ComparedScore) -> str:
@@ -130,56 +102,42 @@ def verdict_sentence(against: ComparedScore) -> str:
 
 
 @cache
-def compare_in_run(run: RunFolder, baseline: Baseline) -> tuple[ComparedScore, ...]:
-    """Every encoder of a run against the baseline, one family; nothing where it is missing. Without
-    one, against those of `BASELINES`, and against the start of a run that continues from one."""
-    if isinstance(baseline, str) and baseline in run.evaluations:
-        return _against_stage(run, baseline)
-    compared = against_baselines(scores_of(run), baseline)
-    start = _against_stage(run, f"evaluate-{START}") if baseline is None else ()
-    return _corrected((*compared, *(a for a in start if not a.score.encoder)))
-
-
-def _against_stage(run: RunFolder, stage: str) -> tuple[ComparedScore, ...]:
-    scores, name = scores_of(run), encoder_name(stage) or OWN
-    bases = {s.first.task: s for s in scores if s.stage == stage}
-    others = [s for s in scores if s.stage != stage and s.first.task in bases]
+def compare_in_run(run: RunFolder) -> tuple[ComparedScore, ...]:
+    """Every encoder of a run against its baselines, and the run's own, or the first that is scored,
+    against every other encoder: one family."""
+    scores = scores_of(run)
+    own = {s.first.task: s for s in scores if s.stage == scores[0].stage}
     return _corrected(
-        ComparedScore(s, "", name, _comparison(s, bases[s.first.task])) for s in others
+        (
+            *against_baselines(scores),
+            *(
+                ComparedScore(own[s.first.task], "", s.encoder, _comparison(own[s.first.task], s))
+                for s in scores
+                if s.stage != scores[0].stage and s.first.task in own
+            ),
+        )
     )
 
 
-def against_baselines(
-    scores: Sequence[TaskScore], one: Baseline = None
-) -> tuple[ComparedScore, ...]:
-    """Every encoder against both of its baselines, or against that of the role `one`, one family;
-    nothing where those are not scored."""
+def against_baselines(scores: Sequence[TaskScore]) -> tuple[ComparedScore, ...]:
+    """Every encoder against both of its baselines, one family; nothing where those are not
+    scored."""
     return _corrected(
         ComparedScore(s, "", name, compare(s.pretrained, other, shares_seeds=True))
         for role, name in BASELINES.items()
-        if role == one or one not in BASELINES
         for s in scores
         if (other := s.by_role[role]).values and s.pretrained.values
     )
 
 
-def compare_runs(runs: Sequence[RunFolder], baseline: Baseline) -> tuple[ComparedScore, ...]:
-    """Every other run against the baseline's, task by task and encoder by encoder, one family; or
-    every run against the encoder or role of that name in it."""
-    if isinstance(baseline, str):
-        having = [run for run in runs if baseline in (*BASELINES, *run.evaluations)]
-        return _corrected(
-            replace(against, run=run.name)
-            for run in having
-            for against in compare_in_run(run, baseline)
-        )
-    base_run = baseline if isinstance(baseline, RunFolder) else runs[0]
-    scores = {run.name: scores_by_task(run) for run in runs}
+def compare_runs(runs: Sequence[RunFolder]) -> tuple[ComparedScore, ...]:
+    """Every other run against the first, task by task and encoder by encoder: one family."""
+    first, *others = [scores_by_task(run) for run in runs]
     return _corrected(
-        ComparedScore(run[key], name, base_run.name, _comparison(run[key], base))
-        for key, base in scores[base_run.name].items()
-        for name, run in scores.items()
-        if name != base_run.name and key in run
+        ComparedScore(scores[key], run.name, runs[0].name, _comparison(scores[key], base))
+        for key, base in first.items()
+        for run, scores in zip(runs[1:], others, strict=True)
+        if key in scores
     )
 
 

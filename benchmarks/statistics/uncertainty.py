@@ -96,7 +96,6 @@ class Interval:
     high: Score = math.nan
     over: str = ""  # "examples and seeds", "examples", "seeds" or "" for none
     p: Score = math.nan  # two-sided, of as large a value where the true one is 0
-    num_undefined: int = 0  # of the resamples; they are left out
 
     @property
     def half_width(self) -> float:
@@ -177,95 +176,67 @@ def _interval(
 ) -> Interval:
     """`scores` are the value on resampled examples, (resamples,)."""
     variances = list(of_seeds) if all(degrees for _, degrees in of_seeds) else []
-    levels, num_undefined = ["seeds"] if variances else [], 0
+    levels = ["seeds"] if variances else []
     if scores is not None and draws is not None:
-        num_undefined = int(np.isnan(scores).sum())
-        if num_undefined > MAX_UNDEFINED * len(scores):
-            return Interval(value, num_undefined=num_undefined)
+        if np.isnan(scores).mean() > MAX_UNDEFINED:
+            return Interval(value)
         degrees = min(draws.num_examples, len(scores)) - 1
         variances.append((float(np.nanvar(scores)), degrees))
         levels.insert(0, "examples")
     if not math.isfinite(value):
-        return Interval(value, num_undefined=num_undefined)
-    return of_variances(value, variances, " and ".join(levels), num_undefined)
+        return Interval(value)
+    return of_variances(value, variances, " and ".join(levels))
 
 
-def of_variances(
-    value: float, variances: Sequence[_Variance], over: str, num_undefined: int = 0
-) -> Interval:
+def of_variances(value: float, variances: Sequence[_Variance], over: str) -> Interval:
     """The value with the interval and p of Student's t, the variance of its error the sum of these,
     each with its degrees of freedom; those without any are left out."""
     from scipy.stats import t
 
     variances = [variance for variance in variances if variance[1]]
     if not variances:
-        return Interval(value, num_undefined=num_undefined)
+        return Interval(value)
     total = sum(variance for variance, _ in variances)
     if total <= _ROUNDING:
         p = float(abs(value) < math.sqrt(_ROUNDING))
-        return Interval(value, value, value, over, p, num_undefined)
+        return Interval(value, value, value, over, p)
     error = math.sqrt(total)
     degrees = total**2 / sum(variance**2 / n for variance, n in variances if variance)
     half_width = float(t.ppf(0.975, degrees)) * error
     p = 2 * float(t.sf(abs(value) / error, degrees))
-    return Interval(value, value - half_width, value + half_width, over, p, num_undefined)
+    return Interval(value, value - half_width, value + half_width, over, p)
 
 
 class Fit:
-    """Least squares of scores on variant and seed, and how sure differences of variants are.
+    """Scores of variants by the seeds that all of them have, and how sure differences are.
 
     A seed draws what is learnt from and in which order for all variants alike, so that a score is
-    variant + seed + rest (two-way analysis of variance without interaction; variants may lack
-    seeds). The variance of the rest is pooled over the grid, which gives sixteen variants of two
-    seeds fifteen degrees of freedom where a pair of them alone has one. Of two variants it is the
-    paired t-test.
+    variant + seed + rest (two-way analysis of variance without interaction). The variance of the
+    rest is pooled over the grid, which gives sixteen variants of two seeds fifteen degrees of
+    freedom where a pair of them alone has one. Of two variants it is the paired t-test.
     """
 
     def __init__(self, values: Mapping[str, Values]) -> None:
-        cells = [
-            (variant, seed, score)
-            for variant, of_seeds in values.items()
-            for seed, score in of_seeds.items()
-            if math.isfinite(score)
-        ]
-        self.variants = list(dict.fromkeys(variant for variant, _, _ in cells))
-        self.seeds = sorted({seed for _, seed, _ in cells})
-        design = np.array([self._row(variant, seed) for variant, seed, _ in cells])
-        scores = np.array([score for _, _, score in cells])
-        self._inverse = np.linalg.pinv(design.T @ design)
-        self._effects: Floats = self._inverse @ design.T @ scores
-        self._determined: Floats = self._inverse @ design.T @ design
-        self.degrees = len(scores) - int(np.linalg.matrix_rank(design))  # of freedom, of the rest
-        rest = scores - design @ self._effects
-        squares = float(rest @ rest)
-        variance = squares / self.degrees if self.degrees else math.nan
-        self.sd = 0.0 if squares <= _FIT_ROUNDING and self.degrees else math.sqrt(variance)
+        self.variants = list(values)
+        seeds = sorted(set.intersection(*({*of_seeds} for of_seeds in values.values())))
+        table = np.array([[of_seeds[seed] for seed in seeds] for of_seeds in values.values()])
+        self._means = dict(zip(self.variants, table.mean(axis=1).tolist(), strict=True))
+        rest = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
+        self._degrees = (len(self.variants) - 1) * (len(seeds) - 1)
+        squares = float((rest**2).sum())
+        # of a difference of two means; where nothing varies nothing can be learnt
+        is_known = self._degrees and squares > _FIT_ROUNDING
+        self._variance = 2 * squares / self._degrees / len(seeds) if is_known else math.nan
 
     def mean(self, variant: str) -> float:
-        """Over all seeds of the grid: where the variant lacks one, as the others had it; nan where
-        no other variant links its seeds to the rest."""
-        return self._value(np.mean([self._row(variant, seed) for seed in self.seeds], axis=0))
+        return self._means[variant]
 
     def difference(self, variant: str, other: str) -> Interval:
-        """With its interval and p; nan where the grid has too few seeds, or no two that link the
-        variants, and where nothing varies, of which nothing can be learnt."""
-        contrast = self._row(variant, self.seeds[0]) - self._row(other, self.seeds[0])
-        value = self._value(contrast)
-        if math.isnan(value) or not self.degrees or not self.sd:
+        """With its interval and p, where the grid has two seeds and two variants."""
+        value = self._means[variant] - self._means[other]
+        if math.isnan(self._variance):
             return Interval(value)
-        variance = self.sd**2 * float(contrast @ self._inverse @ contrast)
-        return of_variances(value, [(variance, self.degrees)], "seeds")
-
-    def _value(self, contrast: Floats) -> float:
-        """The contrast of the effects; nan if the scores do not determine it (it is no sum of their
-        rows)."""
-        is_determined = np.allclose(contrast @ self._determined, contrast)
-        return float(contrast @ self._effects) if is_determined else math.nan
-
-    def _row(self, variant: str, seed: int) -> Floats:
-        """(variants + seeds,): one in the place of each."""
-        of_variant = [float(variant == other) for other in self.variants]
-        return np.array([*of_variant, *(float(seed == other) for other in self.seeds)])
+        return of_variances(value, [(self._variance, self._degrees)], "seeds")
 
 
 def p_text(p: float) -> str | None:

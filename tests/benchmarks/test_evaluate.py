@@ -317,12 +317,7 @@ def test_a_task_of_ones_own_is_scored_and_reported_as_others(
     assert [(r.suite, r.task, r.split, r.metric) for r in records] == [
         ("own", "topics", "train-split-eval", "accuracy")
     ] * 2
-    report(
-        read_runs([Path(config.output_dir)]),
-        tmp_path / "page",
-        data_dirs=[tmp_path],
-        baseline="random-init",
-    )
+    report(read_runs([Path(config.output_dir)]), tmp_path / "page", data_dirs=[tmp_path])
     assert "topics" in (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
     write(file, f"{file.read_text(encoding='utf-8')}\n새 축구,스포츠")
     evaluate(config, str(model_folder))

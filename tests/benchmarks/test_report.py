@@ -20,8 +20,6 @@ from benchmarks.sections.stages import config_toml
 from benchmarks.statistics.comparison import (
     ComparedScore,
     Comparison,
-    compare_in_run,
-    resolve_baseline,
 )
 from benchmarks.statistics.scores import task_scores
 from benchmarks.statistics.uncertainty import Interval
@@ -263,11 +261,9 @@ def test_several_runs_stand_side_by_side(tmp_path):
     )
     assert gain[-1] == "better"
     assert len(cells(page, "generator loss")) == 4
-    report(read_runs([first, second, part]), tmp_path / "compared", baseline="b")
+    report(read_runs([second, first, part]), tmp_path / "compared")
     short = (tmp_path / "compared" / "report.md").read_text(encoding="utf-8")
     assert cells(short, "klue-ynat")[-1] == "worse"
-    with pytest.raises(ValueError, match="no baseline 'd' in these runs"):
-        report(read_runs([first, second]), tmp_path / "compared", baseline="d")
 
 
 def test_scores_for_programs_are_those_of_the_csv_file(tmp_path):
@@ -354,14 +350,6 @@ def five_tasks(tmp_path) -> RunFolder:
     lines = "".join(record.model_dump_json() + "\n" for record in records)
     write(tmp_path / "evaluate.partial" / "results.jsonl", lines)
     return replace(read_run(tmp_path), unfinished=())
-
-
-@pytest.mark.parametrize(
-    ("name", "roles"), [(None, [*BASELINES]), *((role, [role]) for role in BASELINES)]
-)
-def test_scores_stand_against_both_baselines_or_the_one_named(five_tasks, name, roles):
-    found = compare_in_run(five_tasks, resolve_baseline(name, [five_tasks]))
-    assert {against.baseline for against in found} == {BASELINES[role] for role in roles}
 
 
 def test_undecided_is_neither_better_nor_worse_and_nothing_is_advised(five_tasks):

@@ -1,4 +1,4 @@
-"""Curves and costs in the report of a run."""
+"""Curves in the report of a run."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.results.results import Result
 from benchmarks.results.run_folder import RunFolder
-from benchmarks.sections.curves import add_curves, cost_lines, curves_of
+from benchmarks.sections.curves import add_curves, curves_of
 from electrify.page.page import Page
 from tests.benchmarks.conftest import make_result, text_of
 
@@ -24,11 +24,6 @@ def result(value: float, seed: int = 0, **changes: Any) -> Result:
         "num_examples": 1043,
         "num_train_examples": 8551,
         "hyper_parameters": {"learning_rate": 3e-4, "max_train_examples": None, "freeze": "none"},
-        "train_seconds": 10.0,
-        "train_flops": 2e12,
-        "inference_flops": 3e8,
-        "peak_memory_mb": 500,
-        "device": "cpu",
     }
     return make_result(value=value, seed=seed, **{**fields, **changes})
 
@@ -36,19 +31,14 @@ def result(value: float, seed: int = 0, **changes: Any) -> Result:
 def make_run(
     own: list[Result] | None = None, checkpoints: dict[int, list[Result]] | None = None
 ) -> RunFolder:
-    metrics = tuple(
-        {"kind": "train", "step": step, "tokens": 1000 * step, "flops_paper": 1e9 * step}
-        for step in range(50, NUM_STEPS + 1, 50)
-    )
-    of_run = {"num_steps": NUM_STEPS, "seconds": 3600.0, "device": "CPU", "flops_matmul": 2e12}
     return RunFolder(
         folder=Path("out/tiny"),
         manifests={"export": {"counts": {"checkpoint": f"checkpoint-{NUM_STEPS}"}}},
         unfinished=(),
         corpus={},
         vocabulary={},
-        summary=of_run | {name: metrics[-1][name] for name in ("tokens", "flops_paper")},
-        metrics=metrics,
+        summary={},
+        metrics=(),
         evaluations={"evaluate": tuple(own)} if own else {},
         checkpoint_evaluations={s: tuple(r) for s, r in (checkpoints or {}).items()},
     )
@@ -76,18 +66,9 @@ def test_a_curve_goes_from_the_untrained_network_to_the_export(on_the_way):
     points = curves["glue-cola"]
     assert [p.step for p in points] == [0, 120, 300, 400]
     assert [p.sample.mean for p in points] == pytest.approx([0.05, 0.15, 0.35, 0.45])
-    assert [p.tokens for p in points] == [0, 120_000, 300_000, 400_000]  # between two records
     assert points[1].sample.range == (0.1, 0.2)
-    assert [p.flops for p in points] == pytest.approx([0, 1.2e11, 3e11, 4e11])
-    assert "| glue-cola | mcc | 120 | 1.2e+05 | 1.2e+11 |" in curves_page(on_the_way)
+    assert "| glue-cola | mcc | 120 | 15.00 ± 7.07 |" in curves_page(on_the_way)
     assert points[1].sample.values == {0: 0.2, 1: 0.1}
-
-
-def test_memory_that_was_not_measured_is_a_dash():
-    baseline = seeds(0.3, role="bag-of-words", peak_memory_mb=0)
-    rows = [line.strip("| ").split(" | ") for line in cost_lines(make_run(seeds(0.4) + baseline))]
-    place = rows[0].index("peak memory (MB)")
-    assert [row[place] for row in rows[2:]] == ["500", "–"]
 
 
 def test_other_settings_or_data_are_no_point_of_the_curve(on_the_way):

@@ -132,7 +132,7 @@ def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
     *table, sentence = terminal_lines(read_results(place / "results.jsonl"), place)
     task, _, verdict = sentence.partition(": ")
     assert (task, verdict[: len(start)]) == ("glue-sst2", start)
-    [against] = compare_in_run(read_run(folder), None)
+    [against] = compare_in_run(read_run(folder))
     assert verdict == verdict_sentence(against)
     found = against.comparison.difference
     assert f"95 % CI {100 * found.low:.2f} to {100 * found.high:.2f}, p " in verdict
@@ -151,34 +151,30 @@ def runs(tmp_path):
     return [read_run(first), read_run(second)]
 
 
-def test_encoders_of_a_run_against_their_twins_or_one_another(runs):
-    own, other = compare_in_run(runs[0], None)
+def test_encoders_of_a_run_against_random_initialisation_and_the_own_against_others(runs):
+    own, other, beside = compare_in_run(runs[0])
     found = own.baseline, own.score.stage, own.comparison.outcome
     assert found == ("random initialisation", "evaluate", "better")
     assert other.score.label == "glue-sst2 (bert)"
-    # one family of two
-    assert own.comparison.p_corrected == pytest.approx(2 * own.comparison.difference.p)
-    [against] = compare_in_run(runs[0], "evaluate-bert")
-    assert (against.baseline, against.comparison.gain) == ("bert", pytest.approx(0.1))
-    [bert] = compare_in_run(runs[0], "evaluate")
-    assert (bert.score.stage, bert.comparison.gain) == ("evaluate-bert", pytest.approx(-0.1))
-    # a run without that encoder has its twins still
-    [twin] = compare_in_run(runs[1], "evaluate-bert")
-    assert twin.baseline == "random initialisation"
+    assert (beside.score.stage, beside.baseline) == ("evaluate", "bert")
+    assert beside.comparison.gain == pytest.approx(0.1)
+    family = [against.comparison for against in (own, other, beside)]
+    p_corrected = holm([comparison.difference.p for comparison in family])
+    assert [comparison.p_corrected for comparison in family] == pytest.approx(p_corrected)
 
 
-def test_runs_against_the_first_or_the_one_that_is_named(runs):
-    [found] = compare_runs(runs, None)
+def test_runs_against_the_first(runs):
+    [found] = compare_runs(runs)
     assert (found.run, found.baseline, found.comparison.gain) == ("b", "a", pytest.approx(0.15))
     assert found.comparison.outcome == "better"
-    [back] = compare_runs(runs, runs[1])
+    [back] = compare_runs(runs[::-1])
     assert (back.run, back.comparison.gain) == ("a", pytest.approx(-0.15))
 
 
 def test_runs_that_cannot_be_compared_on_a_task_are_named_with_the_reason(tmp_path, runs):
     metric = {"metric": "f1", "metrics": {"f1": 0.5}}
     other = write_evaluation(tmp_path / "c", with_lines=False, **metric)
-    [found] = compare_runs([runs[1], read_run(other)], None)
+    [found] = compare_runs([runs[1], read_run(other)])
     assert (found.run, found.comparison.verdict) == ("c", "not comparable: metric differs")
 
 
@@ -189,15 +185,5 @@ def test_a_task_of_ones_own_with_a_note_is_compared_whatever_else_a_run_has_scor
     first = write_evaluation(tmp_path / "a", with_lines=False, **changes)
     second = write_evaluation(tmp_path / "b", num_right=180, with_lines=False, **changes)
     write_evaluation(second, "evaluate-bert", with_lines=False, **changes)
-    [found] = compare_runs([read_run(first), read_run(second)], None)
+    [found] = compare_runs([read_run(first), read_run(second)])
     assert (found.score.stage, found.comparison.gain) == ("evaluate", pytest.approx(0.15))
-
-
-def test_a_role_or_an_encoder_is_looked_for_within_each_run(runs):
-    found = compare_runs(runs, "random-init")
-    assert [against.run for against in found if against.score.stage == "evaluate"] == ["a", "b"]
-    assert {against.baseline for against in found} == {"random initialisation"}
-    comparisons = [against.comparison for against in found]  # one family
-    p_corrected = holm([comparison.difference.p for comparison in comparisons])
-    assert [comparison.p_corrected for comparison in comparisons] == pytest.approx(p_corrected)
-    assert {against.run for against in compare_runs(runs, "evaluate-bert")} == {"a"}

@@ -161,22 +161,17 @@ def test_the_same_lines_in_any_order_give_the_same_draws():
     np.testing.assert_array_equal(first.scores[1], again.scores[5])
 
 
-def test_resamples_without_a_score_are_counted():
+def test_where_too_many_resamples_have_no_score_there_is_no_interval():
     """Of four pairs of which three predictions are equal, (3/4)^4 of resamples are constant."""
     rows = [{"id": str(n), "gold": float(n), "prediction": 1.0 + (n == 3)} for n in range(4)]
     found = estimate_lines(STSB, {0: rows})
-    share = 0.75**4 + 0.25**4
-    assert found.num_undefined / NUM_RESAMPLES == pytest.approx(share, abs=0.1)
     assert (found.low, found.over) == (pytest.approx(math.nan, nan_ok=True), "")
     many = [
         {"id": str(n), "gold": float(n % 5), "prediction": 1.0 + (n % 10 == 3)} for n in range(40)
     ]
+    assert np.isnan(resample(STSB, {0: many}).scores[0]).any()  # a few, which are left out
     found = estimate_lines(STSB, {0: many})
-    assert 0 < found.num_undefined < 0.05 * NUM_RESAMPLES
     assert found.low < found.value < found.high
-    draws = resample(STSB, {0: many})
-    equal = difference({0: 0.1}, draws, {0: 0.1}, draws)
-    assert equal.num_undefined == found.num_undefined
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "label_set_macro_f1", "entity_micro_f1", "pearson"])
