@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "pipeline" / "sample"
 (COMMAND,) = re.findall(
     r"^electrify clean CONFIG .+ -- (--runner=DataflowRunner .+)$",
-    (ROOT / "docs" / "runners.md").read_text(encoding="utf-8"),
+    (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8"),
     re.MULTILINE,
 )
 

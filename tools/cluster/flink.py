@@ -28,7 +28,7 @@ appender.console.layout.pattern = %d{HH:mm:ss,SSS} %-5p %c{1} - %m%n
 
 def _settings(job_manager: Host, host: Host) -> str:
     """The file that the documentation shows, of these hosts."""
-    page = (CHECKOUT / "docs" / "flink.md").read_text(encoding="utf-8")
+    page = (CHECKOUT / "docs" / "cluster.md").read_text(encoding="utf-8")
     shown: str
     (shown,) = re.findall(r"^```yaml\n(.+?)^```$", page, re.MULTILINE | re.DOTALL)
     addresses = {"10.77.0.12": job_manager.address, "10.77.0.13": host.address}
