@@ -3,9 +3,10 @@
     python -m tools.reference > docs/config.md
 
 A section's text is the docstring of its model, a key's meaning the docstring below the field; the
-rest of the page is in config.md.jinja.
+rest of the page is in config.md.jinja, the order of many keys in groups.toml.
 """
 
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from electrify.config.load import toml_value
 from electrify.config.pretrain import SIZE_PRESETS, SIZES
 from electrify.config.run import RunConfig
+from pipeline.rules.quality import limits_for
 
+_GROUPS = tomllib.loads(Path(__file__).with_name("groups.toml").read_text(encoding="utf-8"))
+# columns of the table of limits
+_PROFILES = [("web", language) for language in ("ko", "en", "ja", "zh")] + [("comments", "ko")]
 _FILLED = {"pretrain", *(f"pretrain.{key}" for key in SIZE_PRESETS["small"])}
 # a table by names shows one name
 _EXAMPLES = {"clean.language": ".ko", "evaluate.tasks_options": '."klue-sts"'}
@@ -66,6 +71,15 @@ class _Part:
             and field.get("description") in (None, above[key].get("description"))
         ]
 
+    @property
+    def groups(self) -> dict[str, list[str]]:
+        """The keys that the section above lacks, by title; a section without groups has one."""
+        own = [key for key in self.keys if key not in self.same]
+        groups: dict[str, list[str]] = _GROUPS.get(self.path, {"": own})
+        grouped = [key for keys in groups.values() for key in keys]
+        assert sorted(grouped) == sorted(own), f"groups.toml: {set(grouped) ^ set(own)}"
+        return groups
+
     def path_of(self, key: str) -> str:
         return f"{self.path}.{key}".removeprefix(".")
 
@@ -82,7 +96,7 @@ def reference() -> str:
         inner = _model_of(part.keys[key])
         text = f"See {parts[inner].link}." if inner else part.keys[key].get("description")
         assert text, f"{part.path_of(key)} has no docstring below it in electrify/config/"
-        return " ".join(text.split())
+        return " ".join(text.split()).replace("|", "\\|")
 
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -99,7 +113,18 @@ def reference() -> str:
         meaning=meaning,
         presets=list(SIZE_PRESETS),
         sizes=SIZES,
+        profiles=[f"{profile}, {language}" for profile, language in _PROFILES],
+        limits=_limits(),
     )
+
+
+def _limits() -> dict[str, list[str]]:
+    """What each profile and language sets, by name of the limit."""
+    columns = [limits_for(language, profile).model_dump() for profile, language in _PROFILES]
+    return {
+        name: ["–" if column[name] is None else f"{column[name]:g}" for column in columns]
+        for name in columns[0]
+    }
 
 
 def _walk(part: _Part, models: dict[str, _Schema]) -> Iterator[_Part]:
