@@ -36,7 +36,7 @@ from electrify.page.page import Page
 from electrify.system.outcome import UserError
 
 COMPARISON = "comparison"  # folder in the first of several runs
-_OUTCOMES = ("better", "worse", "cannot tell apart")
+_OUTCOMES = ("better", "worse", "no significant difference")
 _MAX_WARNINGS = 4
 _FEW_SEEDS = 3
 _CUT_FRACTION = 0.05  # of the reported rows, beyond which cutting them is named

@@ -82,13 +82,13 @@ class Verdict:
 
     @property
     def outcome(self) -> str:
-        """'holds', 'does not hold', 'cannot be told apart' or what is not there."""
+        """'holds', 'does not hold', 'no significant difference' or what is not there."""
         if self.difference is None:
             return "not run"
         if math.isnan(self.p_corrected):
             return "too few seeds to tell"
         if self.p_corrected > ALPHA:
-            return "cannot be told apart"
+            return "no significant difference"
         if self.claim.is_equality:
             return "does not hold: they differ"
         return "holds" if self.difference.value > 0 else "does not hold: the other way round"

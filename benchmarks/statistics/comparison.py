@@ -18,7 +18,8 @@ ALPHA = 0.05
 class Comparison:
     """A sample against another: `difference` is positive where the first is the better one."""
 
-    outcome: str  # "better", "worse", "cannot tell apart", "not comparable" and what is not there
+    # "better", "worse", "no significant difference", "not comparable" and what is not there
+    outcome: str
     why: str = ""
     difference: Interval | None = None  # its interval is not corrected
     p_corrected: float = math.nan  # over the family that it stands in
@@ -46,7 +47,7 @@ def compare(sample: Sample, other: Sample, shares_seeds: bool = False) -> Compar
         why = "fewer than two seeds"
     elif math.isnan(gain.p):
         why = "most resamples have no score"
-    return corrected([Comparison("cannot tell apart", why, gain)])[0]
+    return corrected([Comparison("no significant difference", why, gain)])[0]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -71,7 +72,7 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
     for comparison in comparisons:
         if comparison.difference and not comparison.why:
             p, is_better = next(adjusted), comparison.difference.value > 0
-            word = "cannot tell apart" if p > ALPHA else "better" if is_better else "worse"
+            word = "no significant difference" if p > ALPHA else "better" if is_better else "worse"
             comparison = replace(comparison, outcome=word, p_corrected=p)
         decided.append(comparison)
     return decided

@@ -293,7 +293,7 @@ class Spans(Task):
         if num_lost:
             warn(
                 f"{self.name}: the answers of {num_lost:,} of {len(examples):,} training questions "
-                "do not stand in their contexts; these questions are left out"
+                "are not in their contexts; these questions are left out"
             )
         return features
 

@@ -92,11 +92,11 @@ class Source(Section):
     text_field: str = "text"
     """Field or column of the text; of `jsonl` also a [path](corpus.md#json), `document[].form`."""
     id_field: str | None = None
-    """Field with the id of a row. Left out: `id`, where there is one."""
+    """Field with the id of a row. If omitted, `id`, where there is one."""
     columns: tuple[str, ...] = ()
     """`csv`, `tsv`: names of the columns of a table without a header."""
     quoted: bool | None = None
-    """`csv`, `tsv`: whether quotation marks enclose cells. Left out: decided by row."""
+    """`csv`, `tsv`: whether quotation marks enclose cells. If omitted, decided by row."""
     document: Literal["file", "line", "block"] = "block"
     """`text`: a document is a file, a line, or a block between blank lines."""
     encoding: Annotated[str, AfterValidator(check_encoding)] = "utf-8"
@@ -153,7 +153,7 @@ class CleanRules(Section):
     remove_boilerplate: bool = True
     """Remove lines of notices: copyright, bylines, cookie banners, read-more."""
     max_repeats: Annotated[int, Field(ge=0, le=10_000)] = 4
-    """How often a character or pair of syllables may stand in a row. 0: any number."""
+    """How often a character or pair of syllables may occur in a row. 0: any number."""
     hanja: Literal["keep", "drop"] = "keep"
     """`drop` removes Hanja from Korean."""
     min_language_fraction: Fraction = 0.5
@@ -175,7 +175,7 @@ class LanguageRules(CleanRules):
 
 
 class LineDedupConfig(Section):
-    """Lines that stand in many documents, such as menus and notices."""
+    """Lines that occur in many documents, such as menus and notices."""
 
     enabled: bool = True
     """Remove repeated lines."""
@@ -217,7 +217,7 @@ class CleanConfig(CleanRules):
     """Suites, tasks or files whose dev and test texts are removed, such as `["klue",
     "data/mine.jsonl", "tasks/*/test.csv"]`."""
     decontaminate_data_dir: str | None = None
-    """Folder of these tasks, or `hub`. Left out: `evaluate.data_dir`."""
+    """Folder of these tasks, or `hub`. If omitted, `evaluate.data_dir`."""
     max_line_bytes: Count = 20_000_000
     """Longer lines are counted as malformed."""
     damaged_files: Literal["stop", "keep"] = "stop"

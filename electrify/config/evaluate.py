@@ -57,14 +57,14 @@ class FinetuneOptions(Section):
     micro_batch_size: Count | None = None
     """Examples in a forward pass."""
     freeze: Literal["none", "encoder"] | Count | None = None
-    """`encoder`: only the head learns. k: the last k layers and the head. Left out: all."""
+    """`encoder`: only the head learns. k: the last k layers and the head. If omitted, all."""
     dropout: Fraction | None = None
-    """Dropout of the encoder; of a ModernBERT, of its embeddings and feed-forward layers. Left out:
-    the model's own."""
+    """Dropout of the encoder; of a ModernBERT, of its embeddings and feed-forward layers. If
+    omitted, the model's own."""
     pooling: Pooling | None = None
     """What the head reads. `cls`: [CLS]. `mean`: the mean of the hidden states. `parts`: also the
     means a and b of both texts, or entities, with |a - b| and a * b. `transformers`: as the class
-    of `transformers` for the task and encoder has it, with its hidden layer. Left out: `cls`."""
+    of `transformers` for the task and encoder has it, with its hidden layer. If omitted, `cls`."""
 
     @field_validator("seeds")
     @classmethod
@@ -132,11 +132,11 @@ class OwnTask(Section):
     """File to learn from: .csv, .tsv, .txt, .json, .jsonl, .parquet or .conll. Or a data set of the
     hub, `ORG/NAME` or `ORG/NAME:CONFIG`, whose splits are train, dev and test."""
     dev: _Text | None = None
-    """File to score. Left out: a fifth of the texts of `train`."""
+    """File to score. If omitted, a fifth of the texts of `train`."""
     test: _Text | None = None
     """File to score in place of `dev`."""
     name: Annotated[str, Field(pattern=r"^\w[\w.-]*$")] | None = None
-    """Name of the task. Left out: of the file."""
+    """Name of the task. If omitted, of the file."""
     kind: OwnKind | None = None
     """What is learnt."""
     text: _Text | tuple[_Text, ...] | None = None
@@ -151,10 +151,10 @@ class OwnTask(Section):
     tag_column: Count | None = None
     """Column of their tags there, counted from 1."""
     bounds: tuple[float, float] | None = None
-    """Lowest and highest value of regression, to which predictions are cut. Left out: those of the
-    rows, and nothing is cut."""
+    """Lowest and highest value of regression, to which predictions are cut. If omitted, those of
+    the rows, and nothing is cut."""
     metric: _Text | None = None
-    """Headline metric. Left out: the first of its kind."""
+    """Headline metric. If omitted, the first of its kind."""
     note: _Text | None = None
     """Note that stands beside the name wherever a score does, such as `made up`."""
 
@@ -221,7 +221,7 @@ class EvaluateConfig(FinetuneOptions, TrackerOptions):
     """Of a run that continues from `pretrain.initial_model`, score that encoder, too. The
     difference is what the run has taught."""
     bag_of_words: bool | None = None
-    """Score TF-IDF with logistic regression, too. Left out: as `random_init_control`."""
+    """Score TF-IDF with logistic regression, too. If omitted, as `random_init_control`."""
     recipe: Literal["auto", "electra", "klue", "koelectra"] = "auto"
     """Recipe for what is left out. `auto`: that of the task's authors. Where none is named, the
     `finetuning.json` beside an encoder of `--model` goes before it."""
@@ -234,7 +234,7 @@ class EvaluateConfig(FinetuneOptions, TrackerOptions):
     evaluations_per_epoch: Count = 4
     """Evaluations an epoch for this selection."""
     patience: Count | None = None
-    """Training ends after so many evaluations without a better score. Left out: never."""
+    """Training ends after so many evaluations without a better score. If omitted, never."""
     keep_models: bool = False
     """Write each fine-tuned network to `models/`, as `electrify finetune` does, for `electrify
     export --onnx`. Its head is that of `transformers` (`pooling`), whatever is recommended."""

@@ -112,8 +112,8 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     device: Literal["auto", "cpu", "cuda", "xla"] = "auto"
     """`auto`: a TPU (`xla`) or GPU where there is one."""
     num_devices: Count | None = None
-    """GPUs of this machine that train, a process each. Left out: all that are visible and can share
-    `batch_size` evenly. On a CPU: processes, by default one."""
+    """GPUs of this machine that train, a process each. If omitted, all that are visible and can
+    share `batch_size` evenly. On a CPU: processes, by default one."""
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     """Precision of matrix products. `auto`: bf16 where the device has units for it. `fp16`: with a
     loss scale, for GPUs without units for bf16."""
@@ -170,29 +170,29 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     generator_weight: Annotated[float, Field(ge=0)] = 1.0
     """Factor of the generator's loss."""
     discriminator_weight: Annotated[float, Field(ge=0)] | None = None
-    """Factor of the discriminator's loss. Left out: 50, or 1 where it predicts tokens."""
+    """Factor of the discriminator's loss. If omitted, 50, or 1 where it predicts tokens."""
     mlm_steps_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Fraction of the steps for MLM warm-up of the discriminator."""
     mlm_learning_rate: _Positive | None = None
-    """Learning rate of the MLM warm-up. Left out: `learning_rate`."""
+    """Learning rate of the MLM warm-up. If omitted, `learning_rate`."""
     # optimisation
     num_steps: Count
     """Number of steps."""
     warmup_steps: Annotated[
         int, Field(ge=0, default_factory=lambda fields: min(10_000, fields["num_steps"] // 10))
     ]
-    """Steps in which the rate rises. Left out: 10,000, or a tenth of a shorter run."""
+    """Steps in which the rate rises. If omitted, 10,000, or a tenth of a shorter run."""
     decay_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Fraction of the steps, at the end, in which the rate falls to 0."""
     batch_size: Count
     """Sequences a step, over all processes."""
     micro_batch_size: Count | None = None
-    """Sequences in a forward pass of a process. Left out: all of a step."""
+    """Sequences in a forward pass of a process. If omitted, all of a step."""
     curriculum: tuple[CurriculumPhase, ...] = ()
     learning_rate: _Positive
     """Highest learning rate."""
     generator_learning_rate: _Positive | None = None
-    """Learning rate of the generator. Left out: `learning_rate`."""
+    """Learning rate of the generator. If omitted, `learning_rate`."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     """Decay of the weights, as AdamW applies it."""
     optimizer: Literal["paper", "bias-corrected", "muon"]
@@ -200,7 +200,7 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     `muon`: Muon for the matrices of the layers, AdamW for the rest."""
     matrix_learning_rate: _Positive | None = None
     """Learning rate of the matrices of `muon`; where `mlm_learning_rate` or
-    `generator_learning_rate` holds, in the same proportion to it. Left out: twice
+    `generator_learning_rate` holds, in the same proportion to it. If omitted, twice
     `learning_rate`."""
     adam_beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Decay of Adam's first moment."""

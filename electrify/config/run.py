@@ -18,7 +18,7 @@ class BeamConfig(Section):
     runner: Annotated[str, AfterValidator(runner_name)] = "local"
     """`local` or a Beam runner. Its options follow `--` on the command line."""
     work_dir: Address | None = None
-    """Folder or address that workers share. Left out: in the output folder."""
+    """Folder or address that workers share. If omitted, in the output folder."""
 
 
 class OnnxConfig(Section):

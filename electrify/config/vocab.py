@@ -47,7 +47,7 @@ class VocabConfig(Section):
     max_words: Count = 500_000
     """Number of most frequent words to learn from."""
     limit_alphabet: Annotated[int, Field(gt=0)] | None = None
-    """Number of most frequent characters that get pieces. Left out: a fifth of `size`, from 1,000
+    """Number of most frequent characters that get pieces. If omitted, a fifth of `size`, from 1,000
     to 6,000."""
     hangul: Hangul = "seen"
     """Syllables that get pieces in any case. `seen`: none. `common`: 2,350 of KS X 1001. `all`:
@@ -103,6 +103,6 @@ class EncodeConfig(Section):
     valid_fraction: Annotated[float, Field(gt=0.0, lt=0.5)] = 0.01
     """Fraction of the documents for validation, chosen by a hash of the text."""
     repeats: dict[str, Count] = Field(default_factory=dict)
-    """How often documents of a `source` stand in the train split, such as `{ "e9t/nsmc" = 3 }`."""
+    """How often documents of a `source` are in the train split, such as `{ "e9t/nsmc" = 3 }`."""
     shard_tokens: Annotated[int, Field(ge=1024)] = 33_554_432
     """Tokens of a shard file."""

@@ -113,7 +113,7 @@ def _lengths(page: Page, report: Report) -> None:
 def _statistics(page: Page, report: Report) -> None:
     page.paragraph(
         "Quantiles of each statistic that a limit may be set on, of a sample of the documents as "
-        "they were cleaned, before any limit. Limits stand in clean.quality, and those of a "
+        "they were cleaned, before any limit. Limits are in clean.quality, and those of a "
         "language in clean.language.LANGUAGE.quality."
     )
     rows = report["statistics"]

@@ -334,7 +334,11 @@ def test_a_next_step_is_a_verb_of_a_run_only_where_that_resumes_it():
 
 
 OUTCOMES = dict(
-    zip("abcde", ("better", "better", "cannot tell apart", "worse", "not comparable"), strict=True)
+    zip(
+        "abcde",
+        ("better", "better", "no significant difference", "worse", "not comparable"),
+        strict=True,
+    )
 )
 
 

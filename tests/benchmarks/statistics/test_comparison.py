@@ -79,15 +79,15 @@ def test_holm_is_the_closed_test_of_bonferroni():
     [
         ((0.80, 0.81, 0.82), (0.51, 0.50, 0.52), 0.3, "better"),
         ((0.51, 0.50, 0.52), (0.80, 0.81, 0.82), -0.3, "worse"),
-        ((0.5, 0.7, 0.6), (0.6, 0.8, 0.5), -1 / 30, "cannot tell apart"),
+        ((0.5, 0.7, 0.6), (0.6, 0.8, 0.5), -1 / 30, "no significant difference"),
         # ranges apart, yet two seeds each: one degree of freedom
-        ((0.80, 0.90), (0.60, 0.50), 0.3, "cannot tell apart"),
-        ((0.9,), (0.1,), 0.8, "cannot tell apart: fewer than two seeds"),
-        ((0.9, 0.8), (0.1,), 0.75, "cannot tell apart: fewer than two seeds"),
-        ((0.9, math.nan), (0.1, 0.2), math.nan, "cannot tell apart: undefined scores"),
+        ((0.80, 0.90), (0.60, 0.50), 0.3, "no significant difference"),
+        ((0.9,), (0.1,), 0.8, "no significant difference: fewer than two seeds"),
+        ((0.9, 0.8), (0.1,), 0.75, "no significant difference: fewer than two seeds"),
+        ((0.9, math.nan), (0.1, 0.2), math.nan, "no significant difference: undefined scores"),
         ((0.9, 0.8), (), None, "nothing to compare with"),
         ((), (0.9, 0.8), None, "not scored"),
-        ((0.5, 0.5), (0.5, 0.5), 0.0, "cannot tell apart"),
+        ((0.5, 0.5), (0.5, 0.5), 0.0, "no significant difference"),
         ((0.7, 0.7), (0.5, 0.5), 0.2, "better"),
     ],
 )
@@ -121,8 +121,8 @@ def test_other_data_are_not_compared(changes):
     [
         (150, "better: +24.50 over random initialisation (95 % CI "),
         (50, "worse: -25.50 over random initialisation (95 % CI "),
-        (102, "cannot tell apart: +0.50 over random initialisation (95 % CI "),
-        (101, "cannot tell apart: +0.00 over random initialisation (95 % CI "),
+        (102, "no significant difference: +0.50 over random initialisation (95 % CI "),
+        (101, "no significant difference: +0.00 over random initialisation (95 % CI "),
     ],
 )
 def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
