@@ -3,7 +3,6 @@
 What a step computes is `model.pretrain.Update`.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,12 +15,11 @@ from torch import Tensor, nn
 from electrify.config.pretrain import PretrainConfig
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
-from model.batch import Batch, Masked, Outputs, map_tensors
 from model.devices.device import precision_of
 from model.devices.processes import Ranks, bare
-from model.electra import ElectraPretrainer
-from model.flops import fitting_micro_batch
-from model.metrics import MetricsWindow, add_sums_of
+from model.log import MetricsWindow, add_sums_of
+from model.networks.batch import Batch, Masked, Outputs, map_tensors
+from model.networks.electra import ElectraPretrainer
 from model.plan import Stage, stage_at
 
 Result = tuple[list[Outputs], Tensor]  # of each forward pass; the norm of all gradients
@@ -142,13 +140,10 @@ class FastStep(ABC):
     def _advice(self, rows: int, length: int, reason: str) -> str:
         if rows == 1:
             return f"out of memory with one sequence of {length} tokens ({reason}): take less"
-        on_cuda = self._device.type == "cuda"
-        memory = torch.cuda.mem_get_info(self._device)[1] if on_cuda else math.inf
-        vocab_size = bare(self.model).shape.vocab_size
-        micro = fitting_micro_batch(self.config, vocab_size, rows, length, memory)
+        fewer = next(number for number in range(rows // 2, 0, -1) if rows % number == 0)
         return (
             f"out of memory with micro-batches of {rows} sequences of {length} tokens ({reason}): "
-            f"set pretrain.micro_batch_size = {micro}, which changes no gradient"
+            f"set pretrain.micro_batch_size = {fewer}, which changes no gradient"
         )
 
     def how(self) -> str:

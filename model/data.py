@@ -18,8 +18,8 @@ from torch import Tensor
 from electrify.config.run import RunConfig
 from electrify.stage.plan import output_dir
 from electrify.system.outcome import UserError
-from model.batch import Batch, Noise, SpecialTokens
 from model.devices.device import describe, num_devices, seed_of
+from model.networks.batch import Batch, Noise, SpecialTokens
 from model.plan import Phase, PhaseReader, phase_at, phase_readers, sequences_until
 from vocab.shards.files import TokenShards
 from vocab.shards.sequences import SequenceReader

@@ -29,7 +29,7 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from model.checkpoint import DAMAGES, load_model, newest, read_state, trained_options
 from model.data import SequenceData, open_shards, special_tokens
-from model.electra import ElectraPretrainer
+from model.networks.electra import ElectraPretrainer
 from model.weights.card import as_made, trained_length, write_cards
 from model.weights.names import (
     DETECTOR,

@@ -1,29 +1,21 @@
 """Parameters of a run's networks and the cost of training them. Plain arithmetic, no torch.
 
-FLOPs are those of the algorithm's matrix products: backward is twice forward, look-ups are 0. A
-head counts at the positions that its loss needs, and so do Muon's own products.
-
-Beside them stands the count of the paper's Table 1, in which costs are published
-(google-research/electra flops_computation.py, quirks kept). Backward is as much as forward, the
-input embedding is a dense product, and a language head counts at 15.625 % of the positions; in
-all-tokens-mlm at all of them.
-
-MFU is the FLOPs of the matrix products / seconds / the peak of all devices (PaLM, appendix B).
+`matmul` counts the algorithm's matrix products: backward is twice forward, look-ups are 0, and a
+head counts at the positions that its loss needs. MFU is these FLOPs / seconds / the peak of all
+devices (PaLM, appendix B). `paper` is the count of the paper's Table 1 (google-research/electra
+flops_computation.py, quirks kept): backward is as much as forward, the input embedding is a dense
+product, and a language head counts at 15.625 % of the positions; in all-tokens-mlm at all of them.
 """
 
-import math
-import re
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
-from electrify.storage.files import read_toml
-from electrify.system.machine import Precision, cpu_precision
+from electrify.system.machine import cpu_precision
 from electrify.system.progress import duration
-from model.plan import EncoderShape, Phase, Stage, network_shapes, phases_of, stages_of
+from model.plan import EncoderShape, Stage, network_shapes, phases_of, stages_of
 
 
 def parameter_counts(config: PretrainConfig, vocab_size: int) -> dict[str, int]:
@@ -78,8 +70,8 @@ def flops_per_token(config: PretrainConfig, vocab_size: int, length: int, stage:
     counts = []
     for count, factor in ((_matmul, 3), (_paper, 2)):  # times forward, where trained
         generator, main = _forward(count, config, vocab_size, length)
-        main = 0.0 if stage == "generator" else main
-        counts.append((1 if stage == "discriminator" else factor) * generator + factor * main)
+        counts.append(generator * (1 if stage == "discriminator" else factor))
+        counts[-1] += 0.0 if stage == "generator" else factor * main
     return Cost(1, *counts)
 
 
@@ -93,30 +85,10 @@ def run_flops(config: PretrainConfig, vocab_size: int, num_steps: int | None = N
     for phase in phases_of(config):
         options = phase.options(config)
         for stage, first, end in stages_of(config):
-            here = min(end, phase.end, steps) - max(first, phase.first_step)
-            num_steps = max(0, here)
+            here = max(0, min(end, phase.end, steps) - max(first, phase.first_step))
             per_token = flops_per_token(options, vocab_size, phase.sequence_length, stage)
-            total += per_token * (num_steps * phase.tokens_per_step)
-            total += Cost(matmul=_muon_flops(config, vocab_size, stage)) * num_steps
+            total += per_token * (here * phase.tokens_per_step)
     return total
-
-
-def _muon_flops(config: PretrainConfig, vocab_size: int, stage: Stage) -> float:
-    """Matrix products of one update by Muon: five Newton-Schulz steps for each matrix."""
-    if config.optimizer != "muon":
-        return 0.0
-    main, generator = network_shapes(config, vocab_size)
-    sizes = [] if stage == "generator" else [main]
-    if generator and stage in ("joint", "generator"):
-        sizes.append(generator)
-    flops = 0.0
-    for size in sizes:
-        h, num_wide = size.hidden_size, 3 if size.is_modern else 2
-        for number, other in ((4, h), (num_wide, size.intermediate_size)):
-            shorter, longer = sorted((h, other))
-            of_matrix = 5 * (4 * shorter**2 * longer + 2 * shorter**3)
-            flops += size.num_hidden_layers * number * of_matrix
-    return flops
 
 
 class _Forward(NamedTuple):
@@ -127,11 +99,11 @@ class _Forward(NamedTuple):
     language_head: float
 
 
-_Convention = Callable[[EncoderShape, int], _Forward]
-
-
 def _forward(
-    count: _Convention, config: PretrainConfig, vocab_size: int, length: int
+    count: Callable[[EncoderShape, int], _Forward],
+    config: PretrainConfig,
+    vocab_size: int,
+    length: int,
 ) -> tuple[float, float]:
     """FLOPs of one forward pass a token: the generator's and the main network's."""
     shape, generator_shape = network_shapes(config, vocab_size)
@@ -147,14 +119,11 @@ def _forward(
     return in_generator, in_main
 
 
-def _widths(size: EncoderShape) -> tuple[int, int, int]:
-    return size.embedding_size, size.hidden_size, size.vocab_size
-
-
 def _matmul(size: EncoderShape, length: int) -> _Forward:
     """Two for each factor of the matrix products."""
     # attention is taken whole, also where a mask of documents leaves half or less of it
-    e, h, v, num_layers = *_widths(size), size.num_hidden_layers
+    e, h, v = size.embedding_size, size.hidden_size, size.vocab_size
+    num_layers = size.num_hidden_layers
     window = min(length, size.local_attention + 1)
     keys = sum(window if size.is_local(layer) else length for layer in range(num_layers))
     matrices = (3 if size.is_modern else 2) * h * size.intermediate_size + 4 * h * h
@@ -173,7 +142,8 @@ _DROPOUT, _NORM, _ACTIVATION, _SOFTMAX, _PAPER_CHOSEN = 4, 5, 8, 5, 0.15625
 
 def _paper(size: EncoderShape, length: int) -> _Forward:
     """As google-research/electra flops_computation.py."""
-    e, h, v, i = *_widths(size), size.intermediate_size
+    e, h, v = size.embedding_size, size.hidden_size, size.vocab_size
+    i = size.intermediate_size
     softmax = (_SOFTMAX + _DROPOUT + 1) * length * size.num_attention_heads
     attention = 3 * (2 * h * h + h) + 4 * h * length + softmax
     # the script counts the LayerNorm after attention once, not for each of the h elements
@@ -189,8 +159,7 @@ def _paper(size: EncoderShape, length: int) -> _Forward:
     )
 
 
-# matrix products that steps of small and base reached on one H200 in bf16 (PERFORMANCE.md): their
-# width, FLOPs a second
+# matrix products that steps reached on one H200 in bf16, by width (PERFORMANCE.md), FLOPs a second
 _H200 = ((768, 3.1e14), (256, 1.15e14))
 _CPU_RATES = {"fp32": 1.2e11, "bf16": 2.6e11}  # of two cores, bf16 as written
 
@@ -198,56 +167,25 @@ _CPU_RATES = {"fp32": 1.2e11, "bf16": 2.6e11}  # of two cores, bf16 as written
 def estimate(config: RunConfig) -> list[str]:
     """A run's size and cost in words, before it is started."""
     pretrain, vocab = config.pretrain, config.vocab.num_pieces
-    phases = phases_of(pretrain)
-    counts = parameter_counts(pretrain, vocab)
-    flops = run_flops(pretrain, vocab)
+    counts, flops = parameter_counts(pretrain, vocab), run_flops(pretrain, vocab)
     precision = cpu_precision() if pretrain.precision == "auto" else pretrain.precision
-    cpu_rate = _CPU_RATES.get(precision, _CPU_RATES["fp32"])
-    measured, rate = next((pair for pair in _H200 if pair[0] <= pretrain.hidden_size), _H200[-1])
-    seconds = {
-        f"one H200 in bf16 at {rate / 1e12:.0f} TFLOP/s, as width {measured} reaches": (
-            flops.matmul / rate
-        ),
-        f"two CPU cores in {precision} at {cpu_rate / 1e12:.2g} TFLOP/s, assumed": (
-            flops.matmul / cpu_rate
-        ),
+    cpu = _CPU_RATES.get(precision, _CPU_RATES["fp32"])
+    width, gpu = next((pair for pair in _H200 if pair[0] <= pretrain.hidden_size), _H200[-1])
+    where = {
+        f"one H200 in bf16 at {gpu / 1e12:.0f} TFLOP/s, as width {width} reaches": gpu,
+        f"two CPU cores in {precision} at {cpu / 1e12:.2g} TFLOP/s, assumed": cpu,
     }
-    tokens = max(phase.micro_batch_size * phase.sequence_length for phase in phases)
-    memory = memory_bytes(pretrain, vocab, tokens)
     generator = f", {counts['generator']:,} in the generator" if counts["generator"] else ""
-    masked = [
-        f"{phase.options(pretrain).num_chosen(phase.sequence_length)} of {phase.sequence_length}"
-        for phase in phases
-    ]
     return [
         f"parameters: {counts['trained']:,} trained, {counts['discriminator']:,} in the "
         f"discriminator{generator}",
-        f"masked positions: {', '.join(dict.fromkeys(masked))}",
-        *_describe_steps(pretrain, phases),
         f"training tokens: {flops.positions:,}",
         f"training FLOPs: {flops.matmul:.3g} in matrix products, "
         f"{flops.paper:.3g} by the paper's convention",
-        *(f"estimated time: {duration(s)} ({where})" for where, s in seconds.items()),
-        f"estimated memory: {memory / 2**30:.1f} GiB for weights, moments and activations",
+        *(f"estimated time: {duration(flops.matmul / r)} ({name})" for name, r in where.items()),
+        f"estimated memory: {memory_bytes(pretrain, vocab) / 2**30:.1f} GiB for weights, moments "
+        "and activations",
     ]
-
-
-def _describe_steps(config: PretrainConfig, phases: tuple[Phase, ...]) -> list[str]:
-    lines = []
-    if len(phases) > 1:
-        parts = [f"{p.num_steps:,} of {p.batch_size} x {p.sequence_length} tokens" for p in phases]
-        lines.append(f"curriculum: steps {', then '.join(parts)}")
-    names = {
-        "generator": "the generator",
-        "discriminator": "the discriminator",
-        "language": "the main network as a masked language model (MLM warm-up)",
-        "joint": config.objective,
-    }
-    stages = stages_of(config)
-    if len(stages) > 1:
-        parts = [f"{end - first:,} steps of {names[stage]}" for stage, first, end in stages]
-        lines.append(f"stages: {', then '.join(parts)}")
-    return lines
 
 
 # bytes for each number that backward keeps in bf16, and in fp32: those with which a step of sizes
@@ -255,10 +193,10 @@ def _describe_steps(config: PretrainConfig, phases: tuple[Phase, ...]) -> list[s
 _KEPT_BYTES, _KEPT_BYTES_MODERN, _KEPT_BYTES_FP32 = 1.5, 2.0, 2.5
 
 
-def memory_bytes(config: PretrainConfig, vocab_size: int, num_tokens: int) -> float:
-    """Bytes of a step whose micro-batches have so many tokens: 16 a parameter, and what backward
-    keeps of the larger network: about 16 H + 3 I numbers a layer and token. The adversarial
-    objective keeps both."""
+def memory_bytes(config: PretrainConfig, vocab_size: int) -> float:
+    """Bytes of a step: 16 a parameter, and what backward keeps of the larger network, about
+    16 H + 3 I numbers a layer and token of a micro-batch. The adversarial objective keeps both."""
+    tokens = max(phase.micro_batch_size * phase.sequence_length for phase in phases_of(config))
     numbers = []
     for shape in network_shapes(config, vocab_size):
         if shape is not None:
@@ -268,28 +206,4 @@ def memory_bytes(config: PretrainConfig, vocab_size: int, num_tokens: int) -> fl
     width = _KEPT_BYTES_MODERN if config.architecture == "modern" else _KEPT_BYTES
     if config.precision == "fp32":
         width = _KEPT_BYTES_FP32
-    return 16 * parameter_counts(config, vocab_size)["trained"] + width * num_tokens * kept
-
-
-def fitting_micro_batch(
-    config: PretrainConfig, vocab_size: int, num_rows: int, length: int, memory: float
-) -> int:
-    """The largest divisor of `num_rows` >= 2, at most half of it, with which a step of sequences of
-    `length` needs at most nine tenths of `memory` bytes; 1 if none does."""
-    divisors = (number for number in range(num_rows // 2, 1, -1) if num_rows % number == 0)
-    needed = ((micro, memory_bytes(config, vocab_size, micro * length)) for micro in divisors)
-    return next((micro for micro, size in needed if size <= 0.9 * memory), 1)
-
-
-_PEAKS: dict[str, list[float]] = read_toml(Path(__file__).with_name("peaks.toml"))
-
-
-def peak_flops(device: str, precision: Precision) -> float:
-    """FLOP/s of one device by its name, such as "NVIDIA H100 80GB HBM3"; nan where not known.
-
-    Not known are the CPU, a part of a device (MIG), and a precision it has no units for.
-    """
-    for pattern, peaks in _PEAKS.items():
-        if re.search(rf"(?<!\w)(?:{pattern})(?!\w)", device) and "MIG" not in device.split():
-            return 1e12 * peaks[("bf16", "fp16", "fp32").index(precision)]
-    return math.nan
+    return 16 * parameter_counts(config, vocab_size)["trained"] + width * tokens * kept

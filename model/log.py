@@ -1,19 +1,22 @@
-"""What a run says about itself: figures, speed and cost.
+"""What a run says about itself: figures of its passes, speed and cost.
 
-They go into `metrics.jsonl` and to boards: TensorBoard where it is installed, and the trackers that
-`[pretrain]` names (`electrify.stage.trackers`).
+They go into `metrics.jsonl` and to TensorBoard and the trackers that `[pretrain]` names. `rtd_auc`
+is of all text, `ko/rtd_auc` of one language where there are several. A figure that an objective
+does not have, or that counts nothing, is absent.
 """
 
 import json
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from electrify.config.run import RunConfig
@@ -22,13 +25,208 @@ from electrify.stage.plan import METRICS
 from electrify.stage.trackers import Trackers, require_trackers
 from electrify.storage.files import parse_json
 from electrify.system.progress import log
-from model.batch import Outputs
 from model.data import StepData
-from model.devices.device import describe, num_devices, precision_of, synchronize
+from model.devices.device import (
+    describe,
+    num_devices,
+    overwrite,
+    peak_flops,
+    place,
+    precision_of,
+    synchronize,
+)
 from model.devices.processes import Ranks
-from model.flops import peak_flops, run_flops
-from model.metrics import MetricsWindow
+from model.devices.xla import add_rows, readable
+from model.flops import run_flops
+from model.networks.batch import Outputs
 from model.plan import learning_rate
+
+TERMS = ("generator", "discriminator", "baseline")
+# means over chosen positions, and over tokens; the last is the number of tokens
+MEANS = (
+    "generator_loss",
+    "generator_accuracy",
+    "language_loss",
+    "language_accuracy",
+    "replaced_fraction",
+    "rtd_loss",
+    "rtd_accuracy",
+    "rtd_precision",
+    "rtd_recall",
+    "tokens",
+)
+
+
+def _weighed(output: Outputs) -> dict[str, tuple[Tensor, Tensor]]:
+    """The values of each figure and their weights, 0 or 1: (B, slots) or (B, L)."""
+    samples, masked = output.samples, output.masked
+    corrupted, detected = output.corrupted, output.detected
+    weighed = {}
+    for name, predicted in (
+        ("generator", samples.predicted if samples else None),
+        ("language", output.predicted),
+    ):
+        if predicted is not None:
+            weighed[f"{name}_loss"] = predicted.losses, masked.weights
+            weighed[f"{name}_accuracy"] = predicted.hits, masked.hidden
+    tokens = (masked.tokens if detected is None else detected.counted).float()
+    weighed["tokens"] = tokens, tokens
+    if corrupted is not None:
+        weighed["replaced_fraction"] = corrupted.labels, tokens
+    if corrupted is not None and detected is not None:
+        called = (detected.logits > 0).float()
+        weighed["rtd_loss"] = detected.losses, tokens
+        weighed["rtd_accuracy"] = called == corrupted.labels, tokens
+        weighed["rtd_precision"] = corrupted.labels, tokens * called
+        weighed["rtd_recall"] = called, tokens * corrupted.labels
+    return weighed
+
+
+@torch.no_grad()
+def add_sums_of(sums: Tensor, totals: Tensor, output: Outputs) -> None:
+    """Add those of a forward pass, in place: `sums` (languages, 2 x `MEANS`) of values and of
+    weights, `totals` (2 x `TERMS`) of each term of the loss and of what it counts."""
+    weighed, languages = _weighed(output), output.masked.batch.languages
+    nothing = torch.zeros_like(languages, dtype=torch.float32)
+    values, weights = [nothing] * len(MEANS), [nothing] * len(MEANS)
+    for index, name in enumerate(MEANS):
+        if name in weighed:
+            value, weight = weighed[name]
+            # an unused slot may hold anything, inf too
+            values[index] = torch.where(weight > 0, value, 0).float().sum(-1)
+            weights[index] = weight.float().sum(-1)
+    add_rows(sums, languages, torch.stack([*values, *weights], dim=1))
+    counts, terms = output.counts, []
+    for name in TERMS:
+        term = output.terms.get(name)
+        terms += [term.total.detach(), term.count(counts)] if term else [counts.new_zeros(())] * 2
+    totals += torch.stack(terms).double()
+
+
+AddSums = Callable[[Tensor, Tensor, Outputs], None]
+
+
+class MetricsWindow:
+    """Sums over all forward passes since the last `reset`, a row a language.
+
+    `count` waits for nothing; `read` copies the sums to the host. The area under the ROC curve
+    needs every token's score, so it is of the last `keep` or `add` alone.
+    """
+
+    def __init__(self, languages: Sequence[str], device: torch.device | str = "cpu") -> None:
+        device, self.languages = torch.device(device), tuple(languages)
+        # fp64: fp32 stops counting at 16.8 M tokens
+        shapes = (len(languages), 2 * len(MEANS)), (2 * len(TERMS),)
+        self._sums, self._totals = (
+            place(torch.zeros(shape, dtype=torch.float64), device) for shape in shapes
+        )
+        self._weights: dict[str, float] = {}
+        self._last: list[list[Tensor]] = []
+
+    def add(self, outputs: Iterable[Outputs]) -> None:
+        """Count the forward passes of one step, or of all validation batches, as they come."""
+        self.keep(self.count([output])[0] for output in outputs)
+
+    def count(
+        self, outputs: Sequence[Outputs], add_sums: AddSums = add_sums_of
+    ) -> Sequence[Outputs]:
+        """The device's part of `add`, which may be recorded; `add_sums` may be compiled."""
+        for output in outputs:
+            add_sums(self._sums, self._totals, output)
+        return outputs
+
+    def keep(self, outputs: Iterable[Outputs]) -> None:
+        """The host's part: what the next `read` needs of the last step alone."""
+        self._last = []
+        for output in outputs:
+            self._weights |= {name: term.weight for name, term in output.terms.items()}
+            if output.detected is not None and output.corrupted is not None:
+                labels = output.corrupted.labels
+                languages = output.masked.batch.languages[:, None].expand_as(labels)
+                scored = (output.detected.logits, labels, output.detected.counted, languages)
+                self._last.append([readable(part) for part in scored])
+
+    def tensors(self) -> list[Tensor]:
+        """The sums themselves: with several processes, add each up over them before `read`."""
+        return [self._sums, self._totals]
+
+    def detections(self) -> Tensor:
+        """(4, tokens) fp32 of the last `add`: logit, label, whether it counts, language.
+
+        With several processes, concatenate those of all along the tokens and hand them to `read`.
+        """
+        # copied first: on XLA each operator here would have to be compiled
+        parts = [
+            torch.stack([part.cpu().float().flatten() for part in parts]) for parts in self._last
+        ]
+        return torch.cat([torch.empty(4, 0), *parts], dim=1)
+
+    def reset(self) -> None:
+        self._last = []
+        for tensor in self.tensors():
+            overwrite(tensor, 0.0)
+
+    def read(self, detections: Tensor | None = None) -> dict[str, float]:
+        """All figures of the passes, each token and chosen position counting once.
+
+        * `loss`, `discriminator_loss`, `baseline_loss`: as trained, each term a mean over its unit;
+        * `generator_loss`: -log p(original) of the generator at the chosen positions;
+          `generator_accuracy`: its first guesses that are right, where the token was hidden.
+          `language_loss`, `language_accuracy`: those of the main network;
+        * `replaced_fraction`: of the tokens whose detection counts, as is `tokens` of a language;
+        * `rtd_*`: detection over the same tokens, with threshold 0.5. `rtd_loss` is the mean binary
+          cross-entropy; `rtd_auc` is nan where all or none are replaced.
+
+        `detections` are by default those of this process.
+        """
+        scored = (self.detections() if detections is None else detections).cpu().numpy()
+        rows = self._sums.cpu().numpy()
+        figures = self._losses() | _figures(rows.sum(0), scored)
+        figures.pop("tokens", None)
+        if len(self.languages) > 1:
+            for number, language in enumerate(self.languages):
+                own = {"tokens": 0.0} | _figures(rows[number], scored[:, scored[3] == number])
+                figures |= {f"{language}/{name}": value for name, value in own.items()}
+        return figures
+
+    def _losses(self) -> dict[str, float]:
+        """The loss, and the terms that no other figure is the mean of, as they are trained."""
+        totals = self._totals.cpu().numpy().reshape(-1, 2)
+        means = {
+            name: float(total / count)
+            for name, (total, count) in zip(TERMS, totals, strict=True)
+            if name in self._weights and count
+        }
+        if not means:
+            return {}
+        terms = {f"{name}_loss": mean for name, mean in means.items() if name != "generator"}
+        return {"loss": sum(self._weights[name] * mean for name, mean in means.items())} | terms
+
+
+def _figures(row: NDArray[np.float64], scored: NDArray[np.float32]) -> dict[str, float]:
+    """The figures of one row of sums, absent where they count nothing."""
+    sums, counts = row.reshape(2, -1).tolist()
+    weighed = zip(MEANS, sums, counts, strict=True)
+    figures = {name: total / count for name, total, count in weighed if count}
+    if "tokens" in figures:
+        figures["tokens"] = sums[-1]
+    if "rtd_loss" in figures and scored.size:
+        logits, labels = scored[0, scored[2] > 0], scored[1, scored[2] > 0] > 0
+        figures["rtd_auc"] = area_under_roc(logits, labels)
+    return figures
+
+
+def area_under_roc(scores: NDArray[np.float32], positive: NDArray[np.bool_]) -> float:
+    """Fraction of (positive, negative) pairs in the right order, ties half (Mann-Whitney); nan if
+    one side is empty."""
+    num_positive = int(positive.sum())
+    num_negative = len(positive) - num_positive
+    if not num_positive or not num_negative:
+        return float("nan")
+    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (counts.cumsum() - (counts - 1) / 2)[inverse]  # mean rank of each tie group, from 1
+    pairs = ranks[positive].sum() - num_positive * (num_positive + 1) / 2
+    return float(pairs / (num_positive * num_negative))
 
 
 class RunLog:
@@ -55,11 +253,8 @@ class RunLog:
         if ranks.is_first:
             records = _cut_off(self._path, step)
             self._seconds = max((float(r["seconds"]) for r in records), default=0.0)
-            self._boards = Trackers(
-                folder, self._config, "pretrain", config.model_dump(mode="json")
-            )
-            with suppress(ImportError):
-                self._boards.add("TensorBoard", TensorBoard(folder, step))
+            options = config.model_dump(mode="json")
+            self._boards = Trackers(folder, self._config, "pretrain", options, step)
         self.window = MetricsWindow(data.last.languages, device)  # steps count their figures in it
         number = ranks.num_ranks * num_devices(device)
         self._peak = number * peak_flops(describe(device), precision_of(self._config, device))
@@ -145,8 +340,7 @@ class RunLog:
             self._ranks.sum(sums)
         if not self._config.has_detection_head:
             return window.read()
-        own = window.detections()  # a process may have none
-        return window.read(self._ranks.gather(torch.empty(4, 0) if own is None else own))
+        return window.read(self._ranks.gather(window.detections()))
 
 
 def _cut_off(path: Path, step: int) -> list[dict[str, Any]]:
@@ -177,22 +371,6 @@ def nested(figures: Mapping[str, float]) -> dict[str, Any]:
         else:
             target[own] = float(f"{value:.8g}") if math.isfinite(value) else None
     return record | ({"languages": languages} if languages else {})
-
-
-class TensorBoard:
-    """TensorBoard's events in `folder/tensorboard`; a resumed run hides those after `step`."""
-
-    def __init__(self, folder: Path, step: int) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
-        self._writer: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
-
-    def log(self, step: int, figures: Mapping[str, float]) -> None:
-        for name, value in figures.items():
-            self._writer.add_scalar(name, value, step)
-
-    def close(self) -> None:
-        self._writer.close()
 
 
 _SHOWN = (

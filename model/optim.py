@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from electrify.config.pretrain import PretrainConfig
 from model.devices.device import overwrite, precision_of
-from model.electra import ElectraPretrainer
+from model.networks.electra import ElectraPretrainer
 
 _OF_GENERATOR = ("generator", "generator_head", "generator_embeddings")
 _FUSED_DEVICES = ("cpu", "cuda")  # those that torch's fused kernel runs on

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,17 @@ from torch import Tensor, nn
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import outdated, write_json
-from electrify.stage.plan import SUMMARY, checkpoints, output_dir, pretrain_stage
+from electrify.stage.plan import SUMMARY, checkpoints, kept_steps, output_dir, pretrain_stage
 from electrify.stage.run import run_stage
 from electrify.system.machine import Precision, describe_precision, keep_freed_memory
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, Stopped, log, stop_on_signal, warn
-from model.batch import Batch, Masked, Outputs, counts_of
 from model.checkpoint import (
     PRECISION,
     fetch_checkpoint,
     load_latest,
     newest_state,
+    prolong,
     run_identity,
     save_checkpoint,
     upload_checkpoint,
@@ -57,14 +58,13 @@ from model.devices.processes import (
     wrap,
 )
 from model.devices.xla import check_options, end_step
-from model.electra import ElectraPretrainer
 from model.flops import parameter_counts
-from model.log import RunLog
-from model.metrics import MetricsWindow
-from model.objectives import make_pretrainer
+from model.log import MetricsWindow, RunLog
+from model.networks.batch import Batch, Masked, Outputs, counts_of
+from model.networks.electra import ElectraPretrainer
+from model.networks.objectives import make_pretrainer
 from model.optim import LEAST_SCALE, AdamW, clip, make_optimizer, set_learning_rate
 from model.plan import Stage, learning_rate, mixture_table, passes_of, stage_at
-from model.prolong import prolong
 from vocab.shards.files import TokenShards
 
 # draws of validation, the same at every validation, and of initial weights: of no step of a run.
@@ -258,7 +258,7 @@ class Trainer:
             load_initial(model, config)
         self.model = wrap(model, self.config, ranks, self.device)
         self.optimizer = make_optimizer(model, self.config)
-        step = load_latest(folder, model, self.optimizer, identity=self.identity)
+        step = load_latest(folder, model, self.optimizer, self.identity)
         self.log = RunLog(config, folder, step, self.train_data, self.device, ranks)
         window, seed = self.log.window, config.seed
         self.train_step = Update(self.model, self.optimizer, self.config, window, seed, ranks)
@@ -353,17 +353,17 @@ class Trainer:
     def _save(self, step: int) -> None:
         self.log.pause(step)
         config = self.config
-        kept = config.keep_checkpoints, config.keep_every_steps, config.flat_end
-        path = save_checkpoint(
-            self.folder,
-            step,
-            bare(self.model),
-            self.optimizer,
-            *kept,
-            identity=self.identity | {PRECISION: self.config.precision},
+        kept = partial(
+            kept_steps,
+            keep=config.keep_checkpoints,
+            keep_every=config.keep_every_steps,
+            flat_end=config.flat_end,
         )
+        identity = self.identity | {PRECISION: self.config.precision}
+        model = bare(self.model)
+        path = save_checkpoint(self.folder, step, model, self.optimizer, kept, identity)
         if self.config.checkpoint_dir and self.ranks.is_first:
-            upload_checkpoint(path, self.config.checkpoint_dir, *kept)
+            upload_checkpoint(path, self.config.checkpoint_dir, kept)
         self._summarise(step)  # of what `export --step` finds
         self.log.start()
 

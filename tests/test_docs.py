@@ -157,7 +157,6 @@ def test_commands_without_a_config_run(capsys: pytest.CaptureFixture[str], tmp_p
     printed = capsys.readouterr().out
     assert "configs/ko-small.toml can be run" in printed
     assert "pretrain.hidden_size = 256" in printed
-    assert "masked positions: 19 of 128" in printed
     assert main(["validate", written(tmp_path, *OWN), *options]) == 0
 
 

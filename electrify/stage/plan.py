@@ -21,7 +21,7 @@ from electrify.stage.folder import (
     read_manifest,
 )
 from electrify.stage.networks import ENCODER
-from electrify.stage.trackers import TRACKER_FILES
+from electrify.stage.trackers import TRACKER_FILE
 from electrify.storage.files import read_json
 from electrify.storage.hub import file_beside
 from electrify.system.bundled import bundled_name, with_bundled
@@ -145,7 +145,7 @@ def pretrain_stage(config: RunConfig) -> Stage:
     inputs, reads = _earlier(config, "shards", "vocab")
     for option, path in config.pretrain.initial.items():
         inputs[f"pretrain.{option}"] = _initial_digest(path)
-    volatile = (METRICS, SUMMARY, "tensorboard/*", *TRACKER_FILES, "wandb/*")
+    volatile = (METRICS, SUMMARY, "tensorboard/*", TRACKER_FILE, "wandb/*")
     options = stage_options(config, "pretrain")
     return Stage("pretrain", folder / "pretrain", options, inputs, True, volatile, reads=reads)
 
@@ -215,7 +215,7 @@ def check_initial(config: PretrainConfig) -> dict[str, str]:
         if not is_hub_name(name):
             raise UserError(
                 f"pretrain.{option} = {name!r}: there is no such folder; give a run, one of its "
-                "checkpoints, its export, a folder that transformers opens, or a hub name"
+                "checkpoints, a folder that transformers opens, or a hub name"
             )
         missing[option] = name
     return missing
@@ -384,7 +384,7 @@ def evaluate_stage(
         options,
         inputs,
         resumable=True,
-        volatile=("results.jsonl", *TRACKER_FILES, "wandb/*"),
+        volatile=("results.jsonl", TRACKER_FILE, "wandb/*"),
         reads=reads,
         keyed=True,
     )

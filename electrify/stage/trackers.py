@@ -1,15 +1,15 @@
-"""Weights & Biases, trackio and MLflow, by one interface.
+"""Figures to TensorBoard, Weights & Biases, trackio and MLflow, by the trackers of `accelerate`.
 
-The packages are optional. A run that is resumed goes on in the run that it began there: its id
-stands in a file beside the figures.
+The packages are optional. A resumed run continues in the run that it began there: `TRACKER_FILE`,
+beside the figures, has its id.
 """
 
-import importlib
 import math
 import uuid
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from electrify.config.fields import TrackerOptions
 from electrify.stage.folder import write_json
@@ -17,127 +17,89 @@ from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 
-
-class Tracker(Protocol):
-    def log(self, step: int, figures: Mapping[str, float]) -> None:
-        """Finite figures of one step."""
-
-    def close(self) -> None: ...
+TRACKER_FILE = "tracker.json"
+# by key of the config: the package, which is also the name of accelerate's tracker
+_PACKAGES = {"wandb_project": "wandb", "trackio_project": "trackio", "mlflow_experiment": "mlflow"}
 
 
-def _run_id(folder: Path, package: str, begin: Callable[[], str]) -> str:
-    """The id of the run that was begun in this folder, or begins now."""
-    path = folder / f"{package}.json"
-    if not path.exists():
-        write_json(path, {"id": begin()})
-    return str(read_json(path)["id"])
-
-
-class _Run:
-    """A run of W&B or trackio, which have the same functions."""
-
-    def __init__(self, package: Any, folder: Path, project: str, config: Mapping[str, Any]) -> None:
-        self._is_wandb, name = package.__name__ == "wandb", config.get("name")
-        identity = _run_id(folder, package.__name__, lambda: uuid.uuid4().hex)
-        options: dict[str, Any] = {"project": project, "resume": "allow", "config": dict(config)}
-        if self._is_wandb:
-            options |= {"id": identity, "dir": str(folder), "name": name}
-        else:  # its runs are found again by their name
-            options["name"] = f"{name}-{identity[:6]}"
-        self._run: Any = package.init(**options)
-        if self._is_wandb:  # as a figure: its own count only grows, a resumed run repeats steps
-            self._run.define_metric("step")
-            self._run.define_metric("*", step_metric="step")
-
-    def log(self, step: int, figures: Mapping[str, float]) -> None:
-        if self._is_wandb:
-            self._run.log({"step": step, **figures})
-        else:
-            self._run.log(dict(figures), step=step)
-
-    def close(self) -> None:
-        self._run.finish()
-
-
-class _MLflow:
-    def __init__(self, package: Any, folder: Path, project: str, config: Mapping[str, Any]) -> None:
-        self._client = client = package.MlflowClient()
-
-        def begin() -> str:
-            known = client.get_experiment_by_name(project)
-            experiment = known.experiment_id if known else client.create_experiment(project)
-            identity = str(client.create_run(experiment, run_name=config.get("name")).info.run_id)
-            for name, value in config.items():
-                client.log_param(identity, name, str(value)[:500])
-            return identity
-
-        self._run = _run_id(folder, "mlflow", begin)
-
-    def log(self, step: int, figures: Mapping[str, float]) -> None:
-        for name, value in figures.items():
-            self._client.log_metric(self._run, name, value, step=step)
-
-    def close(self) -> None:
-        self._client.set_terminated(self._run)
-
-
-# by key of the config: the package, and ours for it
-_KINDS: Mapping[str, tuple[str, Callable[..., Tracker]]] = {
-    "wandb_project": ("wandb", _Run),
-    "trackio_project": ("trackio", _Run),
-    "mlflow_experiment": ("mlflow", _MLflow),
-}
-TRACKER_FILES = tuple(f"{package}.json" for package, _ in _KINDS.values())  # ids of runs
-
-
-def require_trackers(options: TrackerOptions, section: str) -> dict[str, Any]:
-    """The packages by key of those that `options`, the config's `section`, ask for; `UserError` if
-    one is not installed."""
-    packages = {}
-    for key, (package, _) in _KINDS.items():
-        if (project := getattr(options, key)) is None:
-            continue
-        try:
-            packages[key] = importlib.import_module(package)
-        except ImportError:
+def require_trackers(options: TrackerOptions, section: str) -> dict[str, str]:
+    """The projects by package of those that `options`, the config's `section`, ask for; `UserError`
+    if one is not installed."""
+    asked = {key: project for key in _PACKAGES if (project := getattr(options, key)) is not None}
+    for key, project in asked.items():
+        missing = [name for name in (_PACKAGES[key], "accelerate") if find_spec(name) is None]
+        if missing:
             raise UserError(
-                f"{section}.{key} = {project!r}: {package} is not installed; run: python -m pip "
-                f"install {package}, or leave the option out"
-            ) from None
-    return packages
+                f"{section}.{key} = {project!r}: {' and '.join(missing)} not installed; run: "
+                f"python -m pip install {' '.join(missing)}, or leave the option out"
+            )
+    return {_PACKAGES[key]: project for key, project in asked.items()}
 
 
 class Trackers:
-    """Those that the options ask for. One that fails (no network, no login) is dropped with a
-    warning: figures are on disk."""
+    """Those that the options ask for and, of a run that has `num_done` steps, TensorBoard. One that
+    fails (no network, no login) is dropped with a warning: figures are on disk."""
 
     def __init__(
-        self, folder: Path, options: TrackerOptions, section: str, config: Mapping[str, Any]
+        self,
+        folder: Path,
+        options: TrackerOptions,
+        section: str,
+        config: Mapping[str, Any],
+        num_done: int | None = None,
     ) -> None:
-        self._trackers: dict[str, Tracker] = {}
-        for key, module in require_trackers(options, section).items():
-            package, kind = _KINDS[key]
+        self._trackers: dict[str, Any] = {}
+        projects = require_trackers(options, section)
+        if num_done is not None and all(map(find_spec, ("accelerate", "tensorboard"))):
+            projects["tensorboard"] = "tensorboard"  # the folder
+        if not projects:
+            return
+        from accelerate import PartialState
+        from accelerate.tracking import LOGGER_TYPE_TO_CLASS
+
+        PartialState(cpu=True)  # which its log asks for; this joins no group and touches no device
+        path, name = folder / TRACKER_FILE, config.get("name")
+        ids = read_json(path) if path.exists() else {"run": uuid.uuid4().hex}
+        arguments: dict[str, dict[str, Any]] = {
+            "wandb": {"id": ids["run"], "name": name, "resume": "allow", "dir": str(folder)},
+            "trackio": {"name": f"{name}-{ids['run'][:6]}", "resume": "allow"},
+            "mlflow": {"run_name": name, "run_id": ids.get("mlflow")},
+            "tensorboard": {"logging_dir": folder, "purge_step": (num_done or 0) + 1},
+        }
+        for package, project in projects.items():
             try:
-                self._trackers[package] = kind(module, folder, getattr(options, key), config)
+                tracker: Any = LOGGER_TYPE_TO_CLASS[package](project, **arguments[package])
+                tracker.main_process_only = False  # there is one of the first process alone
+                tracker.start()
+                if package == "mlflow":  # its server gives the id
+                    ids["mlflow"] = tracker.tracker.info.run_id
+                if package != "tensorboard" and not path.exists():
+                    tracker.store_init_configuration(dict(config))
+                self._trackers[package] = tracker
             except Exception as error:
                 _warn(package, error)
-
-    def add(self, name: str, tracker: Tracker) -> None:
-        self._trackers[name] = tracker
+        if projects.keys() - {"tensorboard"}:
+            write_json(path, ids)
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
-        self._send("log", step, {n: value for n, value in figures.items() if math.isfinite(value)})
+        """Finite figures of one step."""
+        finite = {name: value for name, value in figures.items() if math.isfinite(value)}
+        for package, tracker in list(self._trackers.items()):
+            if package == "wandb":  # whose own count only grows, and a resumed run repeats steps
+                self._try(package, tracker.log, {"step": step, **finite})
+            else:
+                self._try(package, tracker.log, finite, step)
 
     def close(self) -> None:
-        self._send("close")
+        for package, tracker in list(self._trackers.items()):
+            self._try(package, tracker.finish)
 
-    def _send(self, method: str, *arguments: object) -> None:
-        for name, tracker in list(self._trackers.items()):
-            try:
-                getattr(tracker, method)(*arguments)
-            except Exception as error:
-                del self._trackers[name]
-                _warn(name, error)
+    def _try(self, package: str, method: Callable[..., object], *arguments: object) -> None:
+        try:
+            method(*arguments)
+        except Exception as error:
+            del self._trackers[package]
+            _warn(package, error)
 
 
 def _warn(name: str, error: Exception) -> None:

@@ -1,13 +1,17 @@
 """Where a model runs: device, precision, seeds, and how tensors get there."""
 
+import math
 import os
+import re
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from electrify.config.pretrain import PretrainConfig
+from electrify.storage.files import read_toml
 from electrify.system.machine import (
     Precision,
     cpu_name,
@@ -75,6 +79,20 @@ def describe(device: torch.device) -> str:
         number = num_devices(device)
         return f"{xla.runtime().kind}, {number} device{'s' * (number > 1)}"
     return f"CPU ({cpu_name()}), {torch.get_num_threads()} threads"
+
+
+_PEAKS: dict[str, list[float]] = read_toml(Path(__file__).with_name("peaks.toml"))
+
+
+def peak_flops(device: str, precision: Precision) -> float:
+    """FLOP/s of one device by its name, such as "NVIDIA H100 80GB HBM3"; nan where not known.
+
+    Not known are the CPU, a part of a device (MIG), and a precision it has no units for.
+    """
+    for pattern, peaks in _PEAKS.items():
+        if re.search(rf"(?<!\w)(?:{pattern})(?!\w)", device) and "MIG" not in device.split():
+            return 1e12 * peaks[("bf16", "fp16", "fp32").index(precision)]
+    return math.nan
 
 
 def precision_of(config: PretrainConfig, device: torch.device) -> Precision:

@@ -26,8 +26,8 @@ from electrify.config.pretrain import PretrainConfig
 from electrify.stage.networks import LABELS
 from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
-from model.batch import SpecialTokens
-from model.electra import ElectraPretrainer
+from model.networks.batch import SpecialTokens
+from model.networks.electra import ElectraPretrainer
 from model.plan import EncoderShape
 
 _TABLES = ("word.weight", "position.weight", "token_type.weight")

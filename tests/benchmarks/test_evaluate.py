@@ -344,11 +344,13 @@ def test_trackers_get_each_score_and_the_means_in_one_run(make_config, model_fol
     runs: dict[str, list[dict[str, float]]] = {}
 
     def init(**options):
-        run = SimpleNamespace(log=runs.setdefault(options["id"], []).append)
-        run.define_metric, run.finish = lambda *a, **k: None, lambda: None
-        return run
+        own = runs.setdefault(options["id"], [])
+        return SimpleNamespace(log=lambda of, step: own.append(of), finish=lambda: None)
 
-    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init, __name__="wandb"))
+    config = SimpleNamespace(update=lambda *_, **__: None)
+    monkeypatch.setitem(
+        sys.modules, "wandb", SimpleNamespace(init=init, config=config, __spec__=object)
+    )
     options = {"num_epochs": 1, "random_init_control": True}
     for seeds in ([0], [0, 1]):
         config = make_config(seeds=seeds, wandb_project="korean", **options)

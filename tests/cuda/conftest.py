@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from model.compiled import WARM_UPS
-from model.electra import ElectraPretrainer
-from model.metrics import MetricsWindow
+from model.log import MetricsWindow
+from model.networks.electra import ElectraPretrainer
 from model.optim import make_optimizer
 from model.pretrain import Update
 from tests.model.conftest import MODERN, OBJECTIVES, random_batch

@@ -12,10 +12,10 @@ import torch
 from benchmarks.training.finetune import choose_precision
 from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from electrify.system.outcome import UserError
-from model.batch import SpecialTokens
 from model.compiled import WARM_UPS, Result
 from model.devices.device import precision_of, resolve_device
-from model.objectives import make_pretrainer
+from model.networks.batch import SpecialTokens
+from model.networks.objectives import make_pretrainer
 from model.pretrain import Update
 from tests.cuda.conftest import MUON, NETWORKS, NUM_STEPS, make_step
 from tests.cuda.nullgpu.card import counts, is_null_gpu, reset_counts, waits

@@ -17,12 +17,12 @@ from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import Stage
 from electrify.stage.run import run_stage
-from model.batch import Batch, Noise, SpecialTokens
 from model.checkpoint import optimizer_tensors
 from model.data import SequenceData
-from model.electra import ElectraPretrainer, at_positions
-from model.metrics import MetricsWindow
-from model.objectives import make_pretrainer
+from model.log import MetricsWindow
+from model.networks.batch import Batch, Noise, SpecialTokens
+from model.networks.electra import ElectraPretrainer, at_positions
+from model.networks.objectives import make_pretrainer
 from model.optim import AdamW
 from model.plan import stage_at
 from model.pretrain import Result, Update

@@ -15,9 +15,9 @@ from electrify.config.run import RunConfig
 from electrify.system.progress import Stopped, setup_logging
 from model import data as data_module
 from model import pretrain as pretrain_module
-from model.batch import Noise, map_tensors
 from model.compiled import FastStep
 from model.devices.processes import Ranks, processes
+from model.networks.batch import Noise, map_tensors
 from model.pretrain import Trainer
 
 STOP_AFTER = 5  # steps, at which one process gets a signal

@@ -16,6 +16,7 @@ from electrify.config.run import RunConfig
 from electrify.storage.folder import Folder
 from model import checkpoint as checkpoint_module
 from model.checkpoint import (
+    Kept,
     checkpoints,
     fetch_checkpoint,
     load_latest,
@@ -30,6 +31,10 @@ from model.optim import AdamW
 from tests.model.conftest import everything, idle_optimizer, make_config
 
 IDENTITY = {"objective": "electra", "options": {"seed": 7}}
+
+
+def newest(number: int) -> Kept:
+    return lambda steps: steps[-number:]
 
 
 def trained(step: int, model: nn.Module | None = None) -> tuple[nn.Module, AdamW]:
@@ -50,9 +55,9 @@ def save(folder: Path, url: str | None, *steps: int, keep: int = 2) -> None:
     folder.mkdir(exist_ok=True)
     for step in steps:
         (folder / "metrics.jsonl").write_text(f'{{"step": {step}}}\n')
-        path = save_checkpoint(folder, step, *trained(step), keep, identity=IDENTITY)
+        path = save_checkpoint(folder, step, *trained(step), newest(keep), IDENTITY)
         if url is not None:
-            upload_checkpoint(path, url, keep)
+            upload_checkpoint(path, url, newest(keep))
 
 
 def resumed(folder: Path, url: str | None) -> int:
@@ -61,7 +66,7 @@ def resumed(folder: Path, url: str | None) -> int:
     if url is not None:
         fetch_checkpoint(folder, url, IDENTITY)
     model, optimizer = trained(1)
-    step = load_latest(folder, model, optimizer, identity=IDENTITY)
+    step = load_latest(folder, model, optimizer, IDENTITY)
     found, expected = everything(model, optimizer), everything(*trained(step or 1))
     assert found.keys() == expected.keys()
     assert [name for name in found if not torch.equal(found[name], expected[name])] == []
@@ -105,7 +110,7 @@ def test_a_full_disk_ends_with_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint_module, "save_file", write)
     words = r"checkpoint-12 cannot be written \(I/O error: No space left .*: make room there"
     with pytest.raises(ValueError, match=words):
-        save_checkpoint(tmp_path, 12, *trained(12), keep=2)
+        save_checkpoint(tmp_path, 12, *trained(12), newest(2), {})
     assert {p.name for p in tmp_path.glob("checkpoint-*")} == {"checkpoint-4", "checkpoint-8"}
 
 
@@ -129,7 +134,7 @@ def test_a_model_of_another_form_is_refused_and_stays_as_it_is(tmp_path, other, 
     model, optimizer = trained(1, other)
     before = everything(model, optimizer)
     with pytest.raises(ValueError, match=f"checkpoint-8 does not fit.*{words}"):
-        load_latest(tmp_path, model, optimizer)
+        load_latest(tmp_path, model, optimizer, IDENTITY)
     torch.testing.assert_close(everything(model, optimizer), before, rtol=0, atol=0)
 
 
@@ -145,10 +150,10 @@ def test_a_model_of_another_form_is_refused_and_stays_as_it_is(tmp_path, other, 
 def test_a_checkpoint_of_another_run_is_refused(config, tmp_path, part, value, words):
     model, optimizer = trained(1)
     identity = run_identity(config)
-    save_checkpoint(tmp_path / "run", 4, model, optimizer, keep=1, identity=identity)
-    assert load_latest(tmp_path / "run", model, optimizer, identity=identity) == 4
+    save_checkpoint(tmp_path / "run", 4, model, optimizer, newest(1), identity)
+    assert load_latest(tmp_path / "run", model, optimizer, identity) == 4
     with pytest.raises(ValueError, match=f"checkpoint-4 belongs to another run: {words}"):
-        load_latest(tmp_path / "run", model, optimizer, identity=identity | {part: value})
+        load_latest(tmp_path / "run", model, optimizer, identity | {part: value})
 
 
 def test_a_run_is_what_decides_its_result(config):
@@ -177,13 +182,13 @@ def test_a_run_is_what_decides_its_result(config):
 )
 def test_a_state_of_another_form_is_damaged(tmp_path, text):
     model, optimizer = trained(7)
-    save_checkpoint(tmp_path, 7, model, optimizer, keep=1)
+    save_checkpoint(tmp_path, 7, model, optimizer, newest(1), {})
     path = tmp_path / "checkpoint-7" / "state.json"
     change = json.loads(text)
     content = json.loads(path.read_text()) | change if change else change
     path.write_text(json.dumps(content))
     assert newest_state(tmp_path) == {}
-    assert load_latest(tmp_path, model, optimizer, identity={}) == 0
+    assert load_latest(tmp_path, model, optimizer, {}) == 0
     with pytest.raises(ValueError, match="checkpoint-7 is damaged"):
         load_model(tmp_path / "checkpoint-7", model)
 
@@ -215,7 +220,7 @@ def test_a_fresh_machine_goes_on_from_the_newest(tmp_path, url):
 
 def test_the_machine_that_is_ahead_keeps_its_own(tmp_path, url):
     save(tmp_path / "here", url, 4, 8)
-    save_checkpoint(tmp_path / "here", 12, *trained(12), 2, identity=IDENTITY)
+    save_checkpoint(tmp_path / "here", 12, *trained(12), newest(2), IDENTITY)
     (tmp_path / "here" / "metrics.jsonl").write_text("mine")
     assert resumed(tmp_path / "here", url) == 12
     assert (tmp_path / "here" / "metrics.jsonl").read_text() == "mine"

@@ -3,7 +3,6 @@
 What a recorded step does, and that it waits for nothing, is in tests/cuda.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partialmethod
@@ -12,12 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from model.batch import Batch, Masked
 from model.compiled import WARM_UPS, should_compile, should_record
 from model.devices.processes import ALONE, Ranks
-from model.electra import ElectraPretrainer
-from model.flops import fitting_micro_batch, memory_bytes
-from model.metrics import MetricsWindow
+from model.log import MetricsWindow
+from model.networks.batch import Batch, Masked
+from model.networks.electra import ElectraPretrainer
 from model.optim import make_optimizer
 from model.pretrain import Update
 from tests.model.conftest import (
@@ -25,7 +23,6 @@ from tests.model.conftest import (
     NO_DROPOUT,
     OBJECTIVES,
     everything,
-    preset,
     random_batch,
     random_model,
     tiny,
@@ -207,16 +204,6 @@ def test_where_memory_ends_the_error_names_micro_batches(rows: int, words: str):
     limit_memory(twins.fast, 0)
     with pytest.raises(ValueError, match=f"out of memory with .*{words}"):
         twins.run(0, [batch_of(twins.plain, 0, rows=rows)])
-
-
-def test_micro_batches_that_fit_are_the_largest_divisor_that_needs_less_memory():
-    config = preset("base", precision="bf16")
-    needed = [memory_bytes(config, 30_000, rows * 512) for rows in range(129)]
-    for rows in (32, 24, 1):
-        fitting = fitting_micro_batch(config, 30_000, 96, 512, needed[rows] / 0.9 * 1.0001)
-        assert fitting == rows
-    assert fitting_micro_batch(config, 30_000, 96, 512, math.inf) == 48
-    assert fitting_micro_batch(config, 30_000, 7, 512, math.inf) == 1
 
 
 # --- which runs -----------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ import torch
 from electrify.config.pretrain import MixtureConfig
 from electrify.config.run import RunConfig
 from electrify.system.progress import Stopped
-from model.batch import Batch, Noise
 from model.data import (
     Loader,
     SequenceData,
@@ -29,6 +28,7 @@ from model.data import (
     open_shards,
 )
 from model.devices.device import seed_of
+from model.networks.batch import Batch, Noise
 from model.plan import mixture_table, phase_readers, phases_of
 from tests.model.conftest import SPECIAL, VOCAB_SIZE, make_config, with_pretrain, write_tiny_shards
 from tests.vocab.shard_files import write_shards

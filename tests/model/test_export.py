@@ -9,11 +9,11 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from electrify.stage.networks import ENCODER
-from model.batch import Batch
 from model.checkpoint import load_model
 from model.data import SequenceData
-from model.electra import ElectraPretrainer
 from model.export import export_checkpoint, save_networks, verify
+from model.networks.batch import Batch
+from model.networks.electra import ElectraPretrainer
 from model.pretrain import Trainer
 from model.weights.names import DETECTOR, PREDICTOR, transformers_class
 from tests.model.conftest import (

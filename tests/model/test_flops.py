@@ -10,14 +10,14 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
-from model.batch import SpecialTokens
-from model.electra import ElectraPretrainer
-from model.flops import Cost, estimate, flops_per_token, parameter_counts, peak_flops, run_flops
-from model.objectives import make_pretrainer
-from model.optim import make_optimizer
+from model.devices.device import peak_flops
+from model.flops import Cost, estimate, flops_per_token, parameter_counts, run_flops
+from model.networks.batch import SpecialTokens
+from model.networks.electra import ElectraPretrainer
+from model.networks.objectives import make_pretrainer
 from model.plan import phase_at, phases_of, stage_at
 from tests.model import conftest
-from tests.model.conftest import MODERN, VARIANTS, batch_from, preset, run_of
+from tests.model.conftest import VARIANTS, batch_from, preset, run_of
 from tests.pipeline.cases import read_cases
 
 CASES = read_cases(__file__)
@@ -73,21 +73,6 @@ def test_a_run_costs_the_sum_of_its_steps(name: str):
     assert_close(run_flops(config, VOCAB_SIZE), walked)
 
 
-def test_muon_counts_its_own_products():
-    """As torch's counter sees them in the update."""
-    options = {"num_steps": 3, "warmup_steps": 0, "batch_size": 1}
-    config = tiny(**MODERN, **options, optimizer="muon", weight_sharing="none")
-    plain = config.model_copy(update={"optimizer": "bias-corrected"})
-    costs = [run_flops(of, VOCAB_SIZE).matmul for of in (config, plain)]
-    model = make_pretrainer(config, VOCAB_SIZE, SpecialTokens(0, 2, 3, 4))
-    optimizer = make_optimizer(model, config)
-    for parameter in model.parameters():
-        parameter.grad = torch.ones_like(parameter)
-    with FlopCounterMode(display=False) as counter:
-        optimizer.step()
-    assert costs[0] - costs[1] == pytest.approx(3 * counter.get_total_flops())
-
-
 def assert_close(a: Cost, b: Cost) -> None:
     assert astuple(a) == pytest.approx(astuple(b))
 
@@ -106,14 +91,9 @@ def test_estimate_serves_every_objective(name: str):
     run = run_of(**VARIANTS[name])
     lines = estimate(run)
     counts = parameter_counts(run.pretrain, run.vocab.num_pieces)
-    text = "\n".join(lines)
     assert f"{counts['trained']:,} trained, {counts['discriminator']:,} in the disc" in lines[0]
     assert ("in the generator" in lines[0]) == bool(counts["generator"])
-    assert "masked positions: 19 of 128" in lines
     assert f"training tokens: {1_000_000 * 128 * 128:,}" in lines
-    assert "curriculum" not in text
-    stages = "stages: 500,000 steps of the generator, then 500,000 steps of the discriminator"
-    assert (stages in lines) == (name == "electra-two-stage")
     (memory,) = (line for line in lines if line.startswith("estimated memory"))
     assert float(memory.split()[2]) > 16 * counts["trained"] / 2**30
 

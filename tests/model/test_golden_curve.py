@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from model.data import StepData
-from model.objectives import make_pretrainer
+from model.networks.objectives import make_pretrainer
 from model.optim import make_optimizer
 from tests.model.conftest import NO_DROPOUT, make_config, train_step, write_tiny_shards
 from vocab.shards.files import TokenShards

@@ -1,12 +1,12 @@
 """The record of a run goes on after a stop as if there had been none, on disk and on the boards."""
 
 import math
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+from electrify.stage import trackers
 from model import log as watch
 from model.data import StepData, open_shards
 from model.devices.processes import ALONE
@@ -18,8 +18,8 @@ from tests.model.trained import records_of
 
 @pytest.fixture(autouse=True)
 def no_tensorboard(monkeypatch):
-    """Its import takes seconds; its own test below has it."""
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    """Its import takes seconds."""
+    monkeypatch.setattr(trackers, "find_spec", lambda name: None)
 
 
 def log_of(folder: Path, step: int) -> RunLog:
@@ -85,13 +85,13 @@ class Board:
     def __init__(self) -> None:
         self.logged: list[tuple[int, dict[str, float]]] = []
 
-    def log(self, step: int, figures: dict[str, float]) -> None:
+    def log(self, figures: dict[str, float], step: int) -> None:
         self.logged.append((step, figures))
 
 
 def test_boards_get_what_the_file_gets(tmp_path):
     log, board = log_of(tmp_path, 0), Board()
-    log._boards.add("a board", board)
+    log._boards._trackers["a board"] = board
     write_steps(log, 1, 60)
     assert [step for step, of in board.logged if "train/loss" in of] == list(range(1, 61))
     assert board.logged[0][1] == {

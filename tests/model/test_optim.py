@@ -6,7 +6,7 @@ from torch import nn
 
 from electrify.config.pretrain import PretrainConfig
 from model import optim
-from model.electra import ElectraPretrainer
+from model.networks.electra import ElectraPretrainer
 from model.optim import AdamW, Muon, clip, make_optimizer, set_learning_rate
 from tests.model.conftest import VARIANTS, noise_of, random_model
 

@@ -9,7 +9,7 @@ import torch
 
 from model.checkpoint import checkpoints
 from model.compiled import FastStep
-from model.electra import ElectraPretrainer
+from model.networks.electra import ElectraPretrainer
 from model.pretrain import Trainer, make_model
 from tests.model.conftest import MODERN, VARIANTS, make_config, with_pretrain
 from tests.model.trained import Trained, records_of

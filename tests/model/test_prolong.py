@@ -6,9 +6,8 @@ import pytest
 
 from electrify.stage.folder import read_manifest
 from electrify.system.progress import Stopped
-from model.checkpoint import checkpoints
+from model.checkpoint import checkpoints, shared_steps
 from model.pretrain import Trainer, Update, pretrain
-from model.prolong import shared_steps
 from tests.model.conftest import make_run, tiny
 from tests.model.trained import Trained, records_of
 

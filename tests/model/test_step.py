@@ -14,8 +14,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.batch import Batch
-from model.electra import ElectraPretrainer
+from model.networks.batch import Batch
+from model.networks.electra import ElectraPretrainer
 from model.optim import AdamW, LossScale, make_optimizer
 from model.plan import stage_at
 from tests.model import conftest

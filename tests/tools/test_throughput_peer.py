@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from model.batch import SpecialTokens
+from model.networks.batch import SpecialTokens
 from tools.throughput.electra_peer import make_peer_optimizer, peer_of, peer_step
 from tools.throughput.pretrain import Pool, Settings, make_model, zipf_pool
 

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from electrify.config.pretrain import PretrainConfig
-from model.batch import SpecialTokens
 from model.devices.device import autocast
-from model.electra import ElectraPretrainer
+from model.networks.batch import SpecialTokens
+from model.networks.electra import ElectraPretrainer
 from model.plan import learning_rate
 from model.weights.names import DETECTOR, GENERATOR, to_transformers
 

@@ -16,12 +16,12 @@ from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from electrify.system.machine import git_commit, keep_freed_memory
 from electrify.system.outcome import UserError, first_line
 from electrify.system.progress import log
-from model.batch import Batch, Noise, SpecialTokens
 from model.compiled import WARM_UPS, FastStep
 from model.data import noise_key
 from model.devices.device import describe, precision_of, resolve_device, synchronize
-from model.electra import ElectraPretrainer
-from model.metrics import MetricsWindow
+from model.log import MetricsWindow
+from model.networks.batch import Batch, Noise, SpecialTokens
+from model.networks.electra import ElectraPretrainer
 from model.optim import make_optimizer
 from model.pretrain import Update
 from tools.throughput.report import Report, Row

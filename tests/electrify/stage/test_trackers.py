@@ -4,9 +4,11 @@ import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from unittest.mock import MagicMock, call
 
 import pytest
+from accelerate import PartialState
 
 from electrify.config.fields import TrackerOptions
 from electrify.stage.trackers import Trackers, require_trackers
@@ -16,17 +18,19 @@ EVERY = {"wandb_project": "w", "trackio_project": "t", "mlflow_experiment": "m"}
 
 @pytest.fixture
 def package_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], MagicMock]:
-    """A stand-in of a package by its name, with a run `r1`."""
+    """A stand-in of a package by its name."""
 
     def install(name: str) -> MagicMock:
-        package = MagicMock(__name__=name)
-        client = package.MlflowClient.return_value
-        client.get_experiment_by_name.return_value = None
-        client.create_run.return_value.info.run_id = "r1"
+        package = MagicMock(__name__=name, __spec__=ModuleType)
+        package.utils.validation.MAX_PARAM_VAL_LENGTH = 500
+        package.utils.validation.MAX_PARAMS_TAGS_PER_BATCH = 100
+        package.search_experiments.return_value = []
+        package.start_run.return_value.info.run_id = "r1"
         monkeypatch.setitem(sys.modules, name, package)
         return package
 
-    return install
+    yield install
+    PartialState._reset_state()
 
 
 def log_twice(folder: Path, options: TrackerOptions) -> None:
@@ -37,33 +41,39 @@ def log_twice(folder: Path, options: TrackerOptions) -> None:
         trackers.close()
 
 
-@pytest.mark.parametrize(
-    ("key", "name", "logged"),
-    [
-        ("wandb_project", "wandb", lambda at, figures: call({"step": at, **figures})),
-        ("trackio_project", "trackio", lambda at, figures: call(figures, step=at)),
-    ],
-)
-def test_a_resumed_run_goes_on_in_the_run_that_it_began(package_of, tmp_path, key, name, logged):
+@pytest.mark.parametrize("name", ["wandb", "trackio"])
+def test_a_resumed_run_goes_on_in_the_run_that_it_began(package_of, tmp_path, name):
     package = package_of(name)
-    log_twice(tmp_path, TrackerOptions(**{key: "korean"}))
+    log_twice(tmp_path, TrackerOptions(**{f"{name}_project": "korean"}))
     first, second = package.init.call_args_list
     assert first == second
     assert first.kwargs["resume"] == "allow"
-    run = package.init.return_value
-    figures = [{"klue-nli/accuracy": step / 10} for step in (1, 2)]
-    assert run.log.mock_calls == [logged(at, of) for at, of in enumerate(figures, start=1)]
+    run, figures = package.init.return_value, {1: {"klue-nli/accuracy": 0.1}}
+    figures[2] = {"klue-nli/accuracy": 0.2}
+    if name == "wandb":
+        logged = [call({"step": step, **figures[step]}, step=None) for step in figures]
+    else:
+        logged = [call(figures[step], step=step) for step in figures]
+    assert run.log.mock_calls == logged
     assert run.finish.call_count == 2
-    assert (tmp_path / f"{name}.json").exists()
+    package.config.update.assert_called_once()
 
 
 def test_a_resumed_run_of_mlflow_is_made_once(package_of, tmp_path: Path):
-    client = package_of("mlflow").MlflowClient.return_value
+    package = package_of("mlflow")
     log_twice(tmp_path, TrackerOptions(mlflow_experiment="korean"))
-    client.create_run.assert_called_once()
-    logged = [call("r1", "klue-nli/accuracy", step / 10, step=step) for step in (1, 2)]
-    assert client.log_metric.mock_calls == logged
-    assert client.set_terminated.mock_calls == [call("r1")] * 2
+    assert [made.kwargs["run_id"] for made in package.start_run.call_args_list] == [None, "r1"]
+    logged = [call({"klue-nli/accuracy": step / 10}, step=step) for step in (1, 2)]
+    assert package.log_metrics.mock_calls == logged
+    assert package.end_run.call_count == 2
+
+
+def test_a_run_in_steps_has_tensorboard(tmp_path: Path):
+    trackers = Trackers(tmp_path, TrackerOptions(), "pretrain", {}, num_done=3)
+    trackers.log(4, {"loss": 1.0})
+    trackers.close()
+    assert len([*(tmp_path / "tensorboard").glob("events.*")]) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["tensorboard"]
 
 
 def test_one_that_fails_is_dropped_and_the_others_go_on(
@@ -76,7 +86,7 @@ def test_one_that_fails_is_dropped_and_the_others_go_on(
         trackers.log(step, {"a": 0.5})
     assert packages["wandb"].init.return_value.log.call_count == 2
     assert packages["trackio"].init.return_value.log.call_count == 1
-    assert packages["mlflow"].MlflowClient.return_value.log_metric.call_count == 2
+    assert packages["mlflow"].log_metrics.call_count == 2
     (told,) = [message for message in caplog.messages if "failed" in message]
     assert "trackio" in told
 

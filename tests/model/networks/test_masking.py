@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 from torch import Tensor
 
-from model.masking import choose_positions, sample_tokens
+from model.networks.masking import choose_positions, sample_tokens
 from tests.model.conftest import (
     MODERN,
     SPECIAL,

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from model.masking import block_sums, draw_tokens
+from model.networks.masking import block_sums, draw_tokens
 
 # logits at once: enough for large matrix products, few beside a network's own tensors
 # (XLA: all of them, as rows of several devices are not to be cut)

@@ -1,7 +1,7 @@
 """ELECTRA: its networks and one forward pass, as the paper has it (Clark et al. 2020, section 2).
 
 Mask, generate, sample, discriminate, weigh; `model.pretrain` then goes backward and updates.
-What other objectives do otherwise is in `model.objectives`.
+What other objectives do otherwise is in `model.networks.objectives`.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from electrify.config.pretrain import PretrainConfig
-from model.batch import (
+from model.devices.xla import insertion_index
+from model.networks.batch import (
     Batch,
     Corrupted,
     Detected,
@@ -23,8 +24,7 @@ from model.batch import (
     Term,
     Terms,
 )
-from model.devices.xla import insertion_index
-from model.layers import (
+from model.networks.layers import (
     DiscriminatorHead,
     Embeddings,
     Encoder,
@@ -33,7 +33,7 @@ from model.layers import (
     initialise_mimetic,
     takes_documents,
 )
-from model.masking import (
+from model.networks.masking import (
     choose_positions,
     cumulative_of,
     document_blocks,
@@ -42,8 +42,8 @@ from model.masking import (
     mask_tokens,
     replace_tokens,
 )
+from model.networks.vocabulary import HeadLoss, head_loss
 from model.plan import Stage, discriminator_shape, generator_shape
-from model.vocabulary_head import HeadLoss, head_loss
 
 
 class ElectraPretrainer(nn.Module):

@@ -10,11 +10,20 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from electrify.config.pretrain import PretrainConfig
-from model.batch import Detected, Masked, Outputs, Predictions, Samples, SpecialTokens, Term, Terms
-from model.electra import ElectraPretrainer, at_positions, corrupt
-from model.masking import sample_tokens
+from model.networks.batch import (
+    Detected,
+    Masked,
+    Outputs,
+    Predictions,
+    Samples,
+    SpecialTokens,
+    Term,
+    Terms,
+)
+from model.networks.electra import ElectraPretrainer, at_positions, corrupt
+from model.networks.masking import sample_tokens
+from model.networks.vocabulary import gathered_log_probs, is_most_likely, token_losses
 from model.plan import Stage
-from model.vocabulary_head import gathered_log_probs, is_most_likely, token_losses
 
 
 class MaskedLanguageModel(ElectraPretrainer):

@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.batch import Masked, Outputs
 from model.data import Batch
-from model.electra import ElectraPretrainer
+from model.networks.batch import Masked, Outputs
+from model.networks.electra import ElectraPretrainer
 from tests.model.conftest import (
     OBJECTIVES,
     VOCAB_SIZE,

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from model.batch import SpecialTokens
-from model.electra import ElectraPretrainer
-from model.layers import (
+from model.networks.batch import SpecialTokens
+from model.networks.electra import ElectraPretrainer
+from model.networks.layers import (
     DiscriminatorHead,
     Embeddings,
     Encoder,
@@ -21,7 +21,7 @@ from model.layers import (
     rotate,
     rotation_at,
 )
-from model.masking import document_mask
+from model.networks.masking import document_mask
 from model.plan import EncoderShape, discriminator_shape
 from tests.model.conftest import (
     MODERN,

@@ -10,9 +10,9 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from model import vocabulary_head as head_loss_module
-from model.masking import sample_tokens
-from model.vocabulary_head import HeadLoss, head_loss, is_most_likely, token_losses
+from model.networks import vocabulary as head_loss_module
+from model.networks.masking import sample_tokens
+from model.networks.vocabulary import HeadLoss, head_loss, is_most_likely, token_losses
 
 SHAPE, WIDTH, VOCAB_SIZE = (3, 7), 6, 300
 Learned = tuple[Tensor, Tensor, Tensor]
