@@ -393,6 +393,11 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
 
     def _unused_options(self) -> Iterator[str]:
         """Options that would change nothing are refused, not passed over."""
+        if self.initial_model and self.objective == "electra-two-stage":
+            yield (
+                f"initial_model with objective = {self.objective!r}: the trained generator would "
+                "replace the discriminator; take the objective electra"
+            )
         if self.initial_generator is not None and self.initial_model is None:
             yield f"initial_generator = {self.initial_generator!r} needs initial_model"
         is_modern, masks = self.architecture == "modern", self.has_generator
