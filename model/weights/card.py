@@ -1,5 +1,5 @@
-"""Cards for the hub, written from the run's manifests and reports: of the exported networks, of the
-tokenizer and of the documents.
+"""Cards for the hub, written from the run's manifests and reports: of the exported networks and of
+the documents.
 
 `card.md` and `dataset-card.md` are layouts, `card.toml` says what each objective trains and what a
 network is for.
@@ -46,7 +46,6 @@ Json = Mapping[str, Any]
 Sections = Mapping[str, Sequence[str]]  # lines of Markdown by title
 _HERE = Path(__file__).parent
 _MATCHED = ("removed", "changed")  # documents with a text of a benchmark
-_PLACE = {"kind", "step", "tokens", "seconds"}
 
 
 def write_cards(
@@ -64,20 +63,19 @@ def write_cards(
     run, corpus = output_dir(config), _corpus(config)
     if not corpus:  # as where the shards came from another machine
         warn(f"the cards have no table of the training text: {run / 'clean'} has no report.json")
-    removed: Counter[str] = Counter()
+    removed, matches = Counter[str](), Counter[tuple[str, str]]()
     for row in corpus.get("removed", []):
         removed[row["reason"]] += row["documents"]
-    matches: Counter[tuple[str, str]] = Counter()
     for row in corpus.get("contamination", []):
         matches[row["task"], row["kind"]] += row["count"]
     summary, options = _summary(run, checkpoint), config.pretrain
     num_steps = summary["num_steps"]
-    texts = read_toml(_HERE / "card.toml")
-    layout = _layout("card.md")
-    classes = {
-        name: transformers_class(network, options).__name__
-        for name, network in (("detector", DETECTOR), ("predictor", PREDICTOR))
-    } | {"logits": texts["logits"][options.architecture]}
+    texts, layout = read_toml(_HERE / "card.toml"), _layout("card.md")
+    names = {
+        "detector": transformers_class(DETECTOR, options).__name__,
+        "predictor": transformers_class(PREDICTOR, options).__name__,
+        "logits": texts["logits"][options.architecture],
+    }
     networks = exported_networks(options)
     for network in (*networks, replace(networks[0], folder=ENCODER)):
         card = layout.render(
@@ -93,11 +91,10 @@ def write_cards(
             ],
             length=trained_length(config),
             vocab=config.vocab,
-            validation=_last_validation(summary["metrics"], num_steps),
             initial=[public_name(bundled_name(name)) for name in options.initial.values()],
             folder=network.folder,
             about=texts["objectives"][options.objective],
-            use=texts["uses"][_use(options, network)].format(**classes),
+            use=texts["uses"][_use(options, network)].format(**names),
             metadata=_metadata(config, network),
             licence=licence_of(config),
             licences=_licences_of_text(config),
@@ -147,13 +144,11 @@ def trained_length(config: RunConfig) -> int:
 
 def _metadata(config: RunConfig, network: Network) -> str:
     """The front matter, which the hub reads."""
-    initial, licence = config.pretrain.initial_model, licence_of(config)
-    if network.folder == "generator":
-        initial = config.pretrain.initial_generator or initial
+    licence = licence_of(config)
     data = ModelCardData(
         license=licence or "other",
         license_name=None if licence else "unknown",
-        base_model=base_model(initial),
+        base_model=base_model(config.pretrain.initial_model),
         language=list(config.clean.languages),
         library_name="sentence-transformers" if network.folder == ENCODER else "transformers",
         tags=["electra", *(["modernbert"] if config.pretrain.architecture == "modern" else [])],
@@ -164,8 +159,7 @@ def _metadata(config: RunConfig, network: Network) -> str:
 def _corpus(config: RunConfig) -> dict[str, Any]:
     """The report of the documents; {} where it is not there."""
     path = output_dir(config) / "clean" / "report.json"
-    report: dict[str, Any] = read_json(path) if path.exists() else {}
-    return report
+    return dict(read_json(path)) if path.exists() else {}
 
 
 def _licences_of_text(config: RunConfig) -> dict[str, int]:
@@ -181,17 +175,14 @@ def base_model(name: str | None) -> str | None:
     return name if is_there else None
 
 
-_PARTS_OF_A_RUN = rf"{'|'.join(NETWORKS)}|export|pretrain(\.partial)?|checkpoint-\d+"
-
-
 def public_name(name: str) -> str:
     """As a card names an earlier model: an absolute path begins at its run or model, and does not
     say whose folders lie above."""
     folder = Path(name).expanduser()
     if not folder.is_absolute():
         return name
-    paths = (folder, *folder.parents)
-    run = next(path for path in paths if not re.fullmatch(_PARTS_OF_A_RUN, path.name))
+    inner = rf"{'|'.join(NETWORKS)}|export|pretrain(\.partial)?|checkpoint-\d+"
+    run = next(path for path in (folder, *folder.parents) if not re.fullmatch(inner, path.name))
     return str(folder.relative_to(run.parent))
 
 
@@ -249,25 +240,12 @@ def _use(config: PretrainConfig, network: Network) -> str:
 
 
 def _summary(run: Path, checkpoint: Path | None) -> dict[str, Any]:
-    """Sizes and cost until a checkpoint, or of the finished run; with the records of `metrics`."""
-    place = checkpoint.parent if checkpoint else run / "pretrain"
-    lines = (place / METRICS).read_text(encoding="utf-8").splitlines()
-    metrics = list(map(json.loads, lines))
+    """Sizes and cost until a checkpoint, or of the finished run."""
     if checkpoint is None:
-        return {**read_manifest(place)["counts"], "metrics": metrics}
-    step, trained = checkpoint_step(checkpoint), [m for m in metrics if m["kind"] == "train"]
+        return dict(read_manifest(run / "pretrain")["counts"])
+    lines = (checkpoint.parent / METRICS).read_text(encoding="utf-8").splitlines()
+    step = checkpoint_step(checkpoint)
     # a record ends where a checkpoint is written
-    until = next(record for record in trained if record["step"] == step)
+    until = next(m for m in map(json.loads, lines) if m["kind"] == "train" and m["step"] == step)
     cost = {name: until[name] for name in ("tokens", "seconds", "flops_matmul", "flops_paper")}
-    return {**read_json(place / SUMMARY), **cost, "num_steps": step, "metrics": metrics}
-
-
-def _last_validation(metrics: Sequence[Json], num_steps: int) -> str:
-    """The figures of the last validation in so many steps; empty where there was none."""
-    valid = [m for m in metrics if m["kind"] == "valid" and m["step"] <= num_steps]
-    last = valid[-1] if valid else {}
-    return ", ".join(
-        f"{key.replace('_', ' ')} {value:.4g}"
-        for key, value in last.items()
-        if key not in _PLACE and "/" not in key and isinstance(value, int | float)
-    )
+    return {**read_json(checkpoint.parent / SUMMARY), **cost, "num_steps": step}
