@@ -1,7 +1,6 @@
 """Model cards say what the manifests say; domain adaptation runs from one export to the next."""
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -78,12 +77,6 @@ def test_cards_say_what_was_trained_on_what(tmp_path, objective):
             "license": "cc-by-sa-4.0",
             "tags": ["electra"],
         }
-        (row,) = re.findall(r"^\| Validation \| (.*) \|$", text, re.MULTILINE)
-        figures = [part.rpartition(" ")[2] for part in row.split(", ")]
-        assert len(figures) > 3
-        # four digits, without sign, point, leading zeros and exponent
-        digits = [figure.partition("e")[0].lstrip("-0.").replace(".", "") for figure in figures]
-        assert max(map(len, digits)) <= 4
         assert "| near_duplicate | 2,001 |\n| too_short | 345 |" in text
         assert "| klue-nli | 1,234 | 5 |" in text
         assert "## Scores" not in text
@@ -167,13 +160,19 @@ def test_an_export_in_half_precision_is_the_other_rounded(tmp_path):
 def test_an_export_is_adapted_to_a_domain_with_more_pieces(tmp_path):
     """Two runs, the second from the first's export, with a longer vocabulary."""
     source = Path(exported(cleaned_run(tmp_path / "first")).output_dir) / "export"
-    second = exported(cleaned_run(tmp_path / "second", DOMAIN, initial_model=str(source)))
+    networks = {
+        "initial_model": str(source / "discriminator"),
+        "initial_generator": str(source / "generator"),
+    }
+    second = exported(cleaned_run(tmp_path / "second", DOMAIN, **networks))
     made = tmp_path / "second" / "export"
     assert ElectraForMaskedLM.from_pretrained(made / "generator").config.vocab_size == len(DOMAIN)
     tokenizer = AutoTokenizer.from_pretrained(made / "discriminator")
     assert "서울에" in tokenizer.tokenize("봄 서울에")
     for text in cards(second).values():
-        assert "| Trained on from | `first/export` |" in text
+        assert (
+            "| Trained on from | `first/export/discriminator`, `first/export/generator` |" in text
+        )
         metadata = ModelCard(text).data
         assert (metadata.license, metadata.license_name) == ("other", "unknown")
         assert "Nobody has said under which licence" in text
