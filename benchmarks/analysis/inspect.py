@@ -65,8 +65,8 @@ class ScoredText:
 
 def read(reader: Reader, text: str) -> ScoredText:
     """P(replaced) of every piece and word of a text of any length."""
-    (cut,) = reader.cut([text])
-    probabilities = expit(reader.replaced_logits([cut.ids])[0]).tolist()
+    cut = reader.cut(text)
+    probabilities = expit(reader.replaced_logits(cut.ids)).tolist()
     words = []
     for _, group in groupby(range(len(cut.ids)), key=cut.words.__getitem__):
         numbers = list(group)
@@ -113,24 +113,21 @@ def threshold_on(reader: Reader, sentences: Sequence[str], source: str) -> Thres
 
 
 def replaced_probabilities(reader: Reader, text: str) -> list[float]:
-    """P(replaced) of the words that the generator replaced in a text, as in training: 15 % of the
-    tokens are hidden, and it samples others. The same text has the same draws."""
-    draws = torch.Generator().manual_seed(0)
-    (cut,) = reader.cut([text])
-    probabilities: list[float] = []
-    for window in reader.windows(len(cut.ids)):
-        shown = cut.ids[window.shown.start : window.shown.stop]
-        drawn = torch.rand(len(reader.row(cut.ids, window)), generator=draws)
-        hidden = torch.nonzero(drawn[len(reader.before) :][: len(shown)] < MASK_FRACTION)[:, 0]
-        if not len(hidden):
-            continue
-        ids = shown.copy()
-        logits = reader.masked_logits(shown, hidden.tolist())
-        ids[hidden] = torch.multinomial(logits.softmax(-1), 1, generator=draws)[:, 0]
-        words = np.array(cut.words)[window.shown.start : window.shown.stop]
-        (logits_after,) = reader.replaced_logits([ids])
-        worst = [logits_after[words == word].max() for word in np.unique(words[ids != shown])]
-        probabilities += expit(np.array(worst)).tolist()
+    """P(replaced) of the words that the generator replaced in what a window shows of a text, as in
+    training: 15 % of the tokens are hidden, and it samples others. The same text has the same
+    draws."""
+    draws, cut = torch.Generator().manual_seed(0), reader.cut(text)
+    shown = cut.ids[: reader.max_pieces]
+    drawn = torch.rand(len(reader.before) + len(shown) + len(reader.after), generator=draws)
+    hidden = torch.nonzero(drawn[len(reader.before) :][: len(shown)] < MASK_FRACTION)[:, 0]
+    if not len(hidden):
+        return []
+    ids, words = shown.copy(), np.array(cut.words)[: len(shown)]
+    chances = reader.masked_logits(shown, hidden.tolist()).softmax(-1)
+    ids[hidden] = torch.multinomial(chances, 1, generator=draws)[:, 0]
+    logits = reader.replaced_logits(ids)
+    worst = [logits[words == word].max() for word in np.unique(words[ids != shown])]
+    probabilities: list[float] = expit(np.array(worst)).tolist()
     return probabilities
 
 
@@ -205,7 +202,7 @@ def attribute(reader: Reader, reading: ScoredText, piece: int) -> Attribution:
     ids, network = reading.text.ids, reader.discriminator
     window = reader.window_of(piece, len(ids))
     column, first = reader.column(piece, window), len(reader.before)
-    row = torch.from_numpy(reader.row(ids, window))[None].to(reader.device)
+    row = torch.from_numpy(reader.row(ids, window))[None]
     baseline = row.clone()
     baseline[0, first : first + len(window.shown)] = reader.source.tokenizer.mask_token_id
 
@@ -274,7 +271,7 @@ def findings(
     """
     if isinstance(texts, str):
         raise UserError("texts is one string; give a list of texts")
-    reader = open_discriminator(path, generator)
+    reader = open_reader(path, generator)
     if reader.generator is None:
         log(f"no generator beside {path}, so no proposals: name one with `generator`")
     choose = threshold_chooser(reader, threshold)
@@ -288,14 +285,6 @@ def findings(
         num_texts += 1
     if not num_texts:
         raise UserError('no text to inspect; give one: electrify inspect MODEL "A sentence."')
-
-
-def open_discriminator(path: str, generator: str | None) -> Reader:
-    """`open_reader`; `ValueError` for a model without a discriminator."""
-    reader = open_reader(path, generator)
-    if reader.discriminator is None:
-        raise UserError(f"{path} has no discriminator: give a folder such as export/discriminator")
-    return reader
 
 
 def examine(reader: Reader, text: str, threshold: Threshold, has_attributions: bool) -> Finding:

@@ -6,15 +6,9 @@ Each kind of mistake lists all places of a sentence where it could be made; one 
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from benchmarks.analysis.inspect import (
-    bundled_sentences,
-    bundled_threshold,
-    examine,
-    open_discriminator,
-)
+from benchmarks.analysis.inspect import bundled_sentences, bundled_threshold, examine
 from benchmarks.analysis.korean import (
     KoreanSentence,
     Span,
@@ -23,6 +17,7 @@ from benchmarks.analysis.korean import (
     is_syllable,
     word_spans,
 )
+from benchmarks.analysis.reader import open_reader
 
 KINDS = {"particle-form": "wrong forms of particles", "exchanged-word": "exchanged words"}
 # two forms of one particle: after a final consonant, after a vowel
@@ -34,28 +29,27 @@ _EXCHANGED = ("NNG", "NNP", "MAG")  # parts of speech (Sejong tags) of exchanged
 _SCRIPTS = {"ko": "Hangul", "en": "Latin"}  # of the bundled sentences
 
 
-class Edit(NamedTuple):
-    """A mistake that could be made: these characters become `new`; `rule` names it."""
+class Mistake(NamedTuple):
+    """What could be wrong in a sentence: these characters become `new`; `rule` names it."""
 
+    sentence: KoreanSentence
     start: int
     end: int
     new: str
     rule: str
 
+    @property
+    def text(self) -> str:
+        """The sentence with the mistake."""
+        return self.sentence.text[: self.start] + self.new + self.sentence.text[self.end :]
 
-@dataclass(frozen=True)
-class Planted:
-    """A sentence with one mistake.
-
-    `before` spans the words that the mistake touches in the right sentence, `after` those that it
-    leaves. What stands outside of them is equal in both.
-    """
-
-    rule: str
-    clean: str
-    text: str
-    before: Span
-    after: Span
+    @property
+    def words(self) -> tuple[Span, Span]:
+        """Spans of the words that it touches in the right sentence, and of what it leaves."""
+        old = self.sentence.text
+        left, right = old.rfind(" ", 0, self.start) + 1, old.find(" ", self.end)
+        right = len(old) if right < 0 else right
+        return (left, right), (left, right + len(self.text) - len(old))
 
 
 Words = Mapping[tuple[str, int, bool], Sequence[str]]
@@ -74,60 +68,52 @@ def words_by_form(sentences: Sequence[KoreanSentence]) -> Words:
     return words
 
 
-def edits(kind: str, sentence: KoreanSentence, words: Words, draw: random.Random) -> Iterator[Edit]:
+def mistakes_in(
+    kind: str, sentence: KoreanSentence, words: Words, draw: random.Random
+) -> Iterator[Mistake]:
     return _exchanges(sentence, words, draw) if kind == "exchanged-word" else _particles(sentence)
 
 
-def plant(sentence: KoreanSentence, edit: Edit) -> Planted:
-    old = sentence.text
-    left = old.rfind(" ", 0, edit.start) + 1
-    right = old.find(" ", edit.end)
-    right = len(old) if right < 0 else right
-    text = old[: edit.start] + edit.new + old[edit.end :]
-    return Planted(edit.rule, old, text, (left, right), (left, right + len(text) - len(old)))
-
-
-def plant_evenly(
-    kind: str, sentences: Sequence[KoreanSentence], words: Words, num_sentences: int, seed: int
-) -> list[Planted]:
-    """A mistake of the kind in each of `num_sentences` sentences, or of fewer if there are not so
-    many. Rules take turns, so that frequent ones leave room for rare ones."""
-    draw = random.Random(f"{kind} {seed}")
-    by_rule: dict[str, list[tuple[KoreanSentence, Edit]]] = {}
+def plant_evenly(kind: str, sentences: Sequence[KoreanSentence], words: Words) -> list[Mistake]:
+    """One mistake of the kind in each sentence that can have one. Rules take turns, so that
+    frequent ones leave room for rare ones."""
+    draw = random.Random(f"{kind} 0")
+    by_rule: dict[str, list[Mistake]] = {}
     for sentence in draw.sample(sentences, len(sentences)):
-        of_sentence: dict[str, list[Edit]] = {}
-        for edit in edits(kind, sentence, words, draw):
-            of_sentence.setdefault(edit.rule, []).append(edit)
+        of_sentence: dict[str, list[Mistake]] = {}
+        for mistake in mistakes_in(kind, sentence, words, draw):
+            of_sentence.setdefault(mistake.rule, []).append(mistake)
         for rule, possible in of_sentence.items():
-            by_rule.setdefault(rule, []).append((sentence, draw.choice(possible)))
+            by_rule.setdefault(rule, []).append(draw.choice(possible))
     queues = [iter(by_rule[rule]) for rule in sorted(by_rule)]
-    planted: dict[str, Planted] = {}
-    while queues and len(planted) < num_sentences:
+    planted: dict[str, Mistake] = {}
+    while queues:
         for queue in list(queues):
-            pair = next((pair for pair in queue if pair[0].text not in planted), None)
-            if pair is None:
+            mistake = next((each for each in queue if each.sentence.text not in planted), None)
+            if mistake is None:
                 queues.remove(queue)
-            elif len(planted) < num_sentences:
-                planted[pair[0].text] = plant(*pair)
+            else:
+                planted[mistake.sentence.text] = mistake
     return list(planted.values())
 
 
-def _particles(sentence: KoreanSentence) -> Iterator[Edit]:
+def _particles(sentence: KoreanSentence) -> Iterator[Mistake]:
     """The other form of a particle: 은 for 는, and the reverse."""
     others = {right: wrong for pair in _PARTICLES for right, wrong in (pair, reversed(pair))}
     text = sentence.text
     for m in sentence.morphemes:
         is_particle = m.tag.startswith("J") and text[m.start : m.end] == m.form in others
         if is_particle and m.start and is_syllable(text[m.start - 1]):
-            yield Edit(m.start, m.end, others[m.form], f"{m.form}→{others[m.form]}")
+            other = others[m.form]
+            yield Mistake(sentence, m.start, m.end, other, f"{m.form}→{other}")
 
 
-def _exchanges(sentence: KoreanSentence, words: Words, draw: random.Random) -> Iterator[Edit]:
+def _exchanges(sentence: KoreanSentence, words: Words, draw: random.Random) -> Iterator[Mistake]:
     """Another word of the same part of speech, length and final sound."""
     for word in _exchangeable(sentence):
         other = draw.choice(words[_form(word)])
         if other not in sentence.text:
-            yield Edit(word.start, word.end, other, word.tag)
+            yield Mistake(sentence, word.start, word.end, other, word.tag)
 
 
 def _exchangeable(sentence: KoreanSentence) -> Iterator[Any]:
@@ -155,19 +141,19 @@ def marked_lines(model: str, language: str) -> list[str]:
     if language not in _SCRIPTS:
         return []
     script = _SCRIPTS[language]
-    reader, sentences = open_discriminator(model, None), bundled_sentences()[script]
+    reader, sentences = open_reader(model), bundled_sentences()[script]
     threshold = bundled_threshold(reader, script)
     lines = [f"electrify inspect marks a word above {threshold}"]
     analysed = analyse(sentences) if language == "ko" else []
     words = words_by_form(analysed)
     for kind, title in KINDS.items() if analysed else ():
         outcomes: dict[bool, list[str]] = {True: [], False: []}  # a text by whether it is marked
-        for planted in plant_evenly(kind, analysed, words, len(analysed), seed=0):
-            finding = examine(reader, planted.text, threshold, has_attributions=False)
-            start, stop = planted.after
+        for mistake in plant_evenly(kind, analysed, words):
+            finding = examine(reader, mistake.text, threshold, has_attributions=False)
+            before, (start, stop) = mistake.words
             marked_words = [finding.reading.words[number] for number in finding.marked]
             is_marked = any(word.start < stop and start < word.stop for word in marked_words)
-            right, wrong = planted.clean[slice(*planted.before)], planted.text[start:stop]
+            right, wrong = mistake.sentence.text[slice(*before)], mistake.text[start:stop]
             example = f"{wrong} for {right} is{'' if is_marked else ' not'}"
             outcomes[is_marked].append(f"{example}:\n    {finding.bracketed}")
         marked, missed = len(outcomes[True]), len(outcomes[False])

@@ -25,10 +25,9 @@ from benchmarks.analysis.inspect import (
     SENTENCES,
     bundled_sentences,
     bundled_threshold,
-    open_discriminator,
     read,
 )
-from benchmarks.analysis.reader import Reader
+from benchmarks.analysis.reader import Reader, open_reader
 from benchmarks.encoder import generator_of
 from benchmarks.onnx.export import LOGITS, export_network, open_network, open_session, require_onnx
 from benchmarks.onnx.int8 import quantize
@@ -50,7 +49,7 @@ def build_page(path: str, generator: str | None, output: Path) -> None:
         raise UserError("npm was not found; install Node.js 20 or newer, which has it")
     if output.exists():
         raise UserError(f"--output {output} is there already: remove it or name another folder")
-    reader = open_discriminator(path, generator)
+    reader = open_reader(path, generator)
     generator = generator or generator_of(reader.source.path)
     kind = json.loads(reader.source.tokenizer.backend_tokenizer.to_str())["model"]["type"]
     if kind != "WordPiece":

@@ -5,34 +5,30 @@ piece is judged in the window that shows most of its surroundings.
 """
 
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import AutoModelForMaskedLM
 
 from benchmarks.encoder import (
     ModelSource,
     generator_of,
     is_discriminator,
-    is_language_model,
     load_discriminator,
     load_network,
     open_model,
     replaced_logits,
 )
 from benchmarks.model_name import encoder_path
-from benchmarks.training.finetune import choose_device
 from electrify.system.outcome import UserError
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Inputs = Mapping[str, Tensor]  # `input_ids` and `attention_mask`, (B, T) each
-_BATCH_TOKENS = 4096
 _MASKED_LM: Any = AutoModelForMaskedLM
 
 
@@ -79,14 +75,13 @@ def windows_of(num_pieces: int, size: int) -> list[TextWindow]:
 
 @dataclass(frozen=True)
 class Reader:
-    """A tokenizer, and the networks that read its ids, where there are some."""
+    """A tokenizer, and the networks that read its ids."""
 
     source: ModelSource
-    discriminator: Any  # tells replaced tokens; or None
+    discriminator: Any  # tells replaced tokens
     generator: Any  # a masked language model or None
     before: tuple[int, ...]  # the special tokens around a text
     after: tuple[int, ...]
-    device: torch.device
 
     @property
     def max_pieces(self) -> int | None:
@@ -94,20 +89,15 @@ class Reader:
         longest = self.source.max_positions
         return longest and longest - len(self.before) - len(self.after)
 
-    def cut(self, texts: Sequence[str]) -> list[TokenizedText]:
-        """The pieces of each text.
-
-        Texts become NFC: `tokenizers` gives of letters that it composes the first part alone.
-        """
-        texts = [unicodedata.normalize("NFC", text) for text in texts]
+    def cut(self, text: str) -> TokenizedText:
+        """Its pieces, in NFC: `tokenizers` gives of letters that it composes the first part
+        alone."""
+        text = unicodedata.normalize("NFC", text)
         encoded = self.source.tokenizer(
-            texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+            text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )
-        columns = zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True)
-        return [
-            TokenizedText(text, np.array(ids, np.int64), spans, encoded.word_ids(number))
-            for number, (text, ids, spans) in enumerate(columns)
-        ]
+        ids = np.array(encoded["input_ids"], np.int64)
+        return TokenizedText(text, ids, encoded["offset_mapping"], encoded.word_ids())
 
     def windows(self, num_pieces: int) -> list[TextWindow]:
         return windows_of(num_pieces, self.max_pieces or max(1, num_pieces))
@@ -123,17 +113,14 @@ class Reader:
         return next(each for each in self.windows(num_pieces) if piece in each.judged)
 
     @torch.inference_mode()
-    def replaced_logits(self, texts: Sequence[Ids]) -> list[Floats]:
-        """The discriminator's logits that each piece was replaced, (N,) of each text."""
-        logits = [np.empty(len(ids)) for ids in texts]
-        windows = [(n, window) for n, ids in enumerate(texts) for window in self.windows(len(ids))]
-        rows = [self.row(texts[n], window) for n, window in windows]
-        for batch in batches(rows):
-            outputs = self.discriminator(**self._padded([rows[i] for i in batch])).logits
-            for output, i in zip(replaced_logits(outputs).cpu().numpy(), batch, strict=True):
-                number, window = windows[i]
-                judged, start = window.judged, self.column(window.judged.start, window)
-                logits[number][judged.start : judged.stop] = output[start : start + len(judged)]
+    def replaced_logits(self, ids: Ids) -> Floats:
+        """The discriminator's logits that each piece of a text was replaced, (N,)."""
+        logits = np.empty(len(ids))
+        for window in self.windows(len(ids)):
+            outputs = self.discriminator(**self._inputs(self.row(ids, window))).logits
+            judged, start = window.judged, self.column(window.judged.start, window)
+            of_row = replaced_logits(outputs)[0].numpy()
+            logits[judged.start : judged.stop] = of_row[start : start + len(judged)]
         return logits
 
     @torch.inference_mode()
@@ -144,75 +131,40 @@ class Reader:
         assert all(piece in window.shown for piece in pieces)
         row, columns = self.row(ids, window), [self.column(piece, window) for piece in pieces]
         row[columns] = self.source.tokenizer.mask_token_id
-        where = torch.zeros(len(pieces), dtype=torch.int64), torch.tensor(columns)
-        return logits_at(self.generator, self._padded([row]), *where).cpu()
+        logits: Tensor = self.generator(**self._inputs(row)).logits[0, columns]
+        return logits
 
-    def _padded(self, rows: Sequence[Ids]) -> dict[str, Tensor]:
-        pad = torch.nn.utils.rnn.pad_sequence
-        ids = pad(list(map(torch.from_numpy, rows)), True, self.source.tokenizer.pad_token_id)
-        mask = pad([torch.ones(len(row), dtype=torch.int64) for row in rows], True)
-        return {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
+    def _inputs(self, row: Ids) -> dict[str, Tensor]:
+        ids = torch.from_numpy(row)[None]
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
-def logits_at(network: Any, inputs: Inputs, rows: Tensor, columns: Tensor) -> Tensor:
-    """Logits (M, V) of a masked language model at M places of a batch.
-
-    Its head sees these places alone: over whole rows it costs more than a small network. An ONNX
-    file is one piece.
-    """
-    if not isinstance(network, nn.Module):
-        return cast(Tensor, network(**inputs).logits[rows, columns])
-
-    def keep(_module: object, _inputs: object, output: Any) -> Any:
-        output.last_hidden_state = output.last_hidden_state[rows, columns].unsqueeze(0)
-        return output
-
-    base: Any = network.base_model
-    handle = base.register_forward_hook(keep)
-    try:
-        logits: Tensor = network(**inputs).logits[0]
-    finally:
-        handle.remove()
-    return logits
-
-
-def batches(rows: Sequence[Ids]) -> Iterator[list[int]]:
-    """Numbers of rows of about the same length, 4,096 tokens at most or one row at a time."""
-    batch: list[int] = []
-    for number in sorted(range(len(rows)), key=lambda number: len(rows[number])):
-        if batch and len(rows[number]) * (len(batch) + 1) > _BATCH_TOKENS:
-            yield batch
-            batch = []
-        batch.append(number)
-    if batch:
-        yield batch
-
-
-def open_reader(model: str, generator: str | None = None, device: str = "cpu") -> Reader:
-    """The networks of a run, an export, a folder or a hub name.
+def open_reader(model: str, generator: str | None = None) -> Reader:
+    """The networks of a run, an export, a folder or a hub name; `ValueError` for a model without a
+    discriminator.
 
     Without a name the generator is the one beside the discriminator.
     """
     path = encoder_path(model)
     source = open_model(path)
     tokenizer = source.tokenizer
+    if not is_discriminator(source):
+        raise UserError(f"{path} has no discriminator: give a folder such as export/discriminator")
     if not tokenizer.is_fast:
         raise UserError(f"{path}: save its tokenizer as tokenizer.json, which gives positions")
     if tokenizer.mask_token_id is None:
         raise UserError(f"{path}: the tokenizer has no mask token; save one with it (mask_token)")
-    generator = generator or (path if is_language_model(source) else generator_of(path))
+    generator = generator or generator_of(path)
     second = open_model(generator) if generator else None
     if second and second.tokenizer.get_vocab() != tokenizer.get_vocab():
         raise UserError(f"{generator} has another vocabulary than {path}: give networks of one")
-    where = choose_device(device)
     encoded = tokenizer("a", return_special_tokens_mask=True)
     marks = encoded["special_tokens_mask"]
     first, last = (order.index(0) for order in (marks, marks[::-1]))
     return Reader(
         source,
-        load_discriminator(source).to(where) if is_discriminator(source) else None,
-        load_network(second, _MASKED_LM).to(where) if second else None,
+        load_discriminator(source),
+        load_network(second, _MASKED_LM) if second else None,
         tuple(encoded["input_ids"][:first]),
         tuple(encoded["input_ids"][len(marks) - last :]),
-        where,
     )

@@ -1,8 +1,8 @@
 """`electrify export --onnx`: a run's networks in fp32, and in int8 where it loses next to nothing.
 
 An encoder's int8 is judged by its fine-tuned networks, which `evaluate.keep_models` keeps, on the
-reported examples of their tasks; a masked language model and a discriminator by tokens of real
-text, too. int8 that loses is not written, unless it is forced. A card says what was measured.
+reported examples of their tasks; a discriminator by tokens of real text, too. int8 that loses is
+not written, unless it is forced; of a generator there is none. A card says what was measured.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Any
 
 from jinja2 import Template
 
-from benchmarks.encoder import generator_of, is_discriminator, is_language_model
+from benchmarks.encoder import generator_of, is_discriminator
 from benchmarks.onnx import export, int8
 from benchmarks.onnx.export import FP32_FILE, INT8_FILE, STATES, Network, export_folder
 from benchmarks.onnx.int8 import Benchmark, Loss
@@ -38,24 +38,19 @@ _NUM_TEXTS = 400  # that are looked at for [UNK]
 
 @dataclass
 class ConvertedNetworks:
-    """Files that are judged and written together: a network, of an encoder also its tasks; what
-    int8 loses, and whether and why not it was written."""
+    """Files that are judged and written together: an encoder's and those of its tasks; what int8
+    loses, and whether and why not it was written."""
 
     name: str
-    num_tasks_needed: int = 0
-    num_tasks: int = 0
     # by the name of the network or task
     files: dict[str, Path] = field(default_factory=dict)  # in fp32
     differences: dict[str, Mapping[int, float]] = field(default_factory=dict)  # to torch, by length
     benchmarks: dict[str, Benchmark] = field(default_factory=dict)
-    bytes: dict[str, int] = field(default_factory=dict)  # in int8
+    num_tasks: int = 0
+    bytes: dict[str, int] = field(default_factory=dict)  # in int8; none was made of a generator
     losses: Sequence[Loss] = ()
     problems: Sequence[str] = ()
     is_written: bool = False
-
-    def report(self) -> dict[str, Any]:
-        judged = {name: getattr(self, name) for name in ("bytes", "is_written", "problems")}
-        return judged | {"losses": [asdict(loss) for loss in self.losses]}
 
 
 def convert_run(config: EvaluationRun, model: str | None, overwrite: bool) -> None:
@@ -104,24 +99,21 @@ def _convert(
     groups = {name: ConvertedNetworks(name) for name in networks}
     for name, network in opened.items():
         _export(folder / name, network, networks[name], groups[name], texts)
-        if is_language_model(network.source) or is_discriminator(network.source):
-            groups[name].benchmarks[name] = int8.token_benchmark(network.source, texts)
+    group = groups[encoder]
+    if is_discriminator(opened[encoder].source):
+        group.benchmarks[encoder] = int8.token_benchmark(opened[encoder].source, texts)
     if STATES not in opened[encoder].outputs or len(opened[encoder].outputs) > 1:
         alone = export.open_network(networks[encoder], head=False)
-        _export(folder / ENCODER, alone, networks[encoder], groups[encoder], texts)
+        _export(folder / ENCODER, alone, networks[encoder], group, texts)
     if (scored / MANIFEST).exists():
-        _add_tasks(folder / "tasks", groups[encoder], scored, config.evaluate, texts)
-    groups[encoder].num_tasks_needed = int8.MIN_TASKS
-    for name, group in groups.items():
-        _judge(group, config.export.onnx.force)
-        write_card(folder / name, group, _front_matter(networks[name]))
-    report = {name: group.report() for name, group in groups.items()}
-    write_json(folder / "report.json", {"machine": cpu_name(), "networks": report})
-    return {
-        "networks": len(networks),
-        "tasks": groups[encoder].num_tasks,
-        "int8": [name for name, of in groups.items() if of.is_written],
-    }
+        _add_tasks(folder / "tasks", group, scored, config.evaluate, texts)
+    _judge(group, config.export.onnx.force)
+    for name, of in groups.items():
+        write_card(folder / name, of, _front_matter(networks[name]))
+    judged = {name: getattr(group, name) for name in ("bytes", "is_written", "problems")}
+    judged["losses"] = [asdict(loss) for loss in group.losses]
+    write_json(folder / "report.json", {"machine": cpu_name(), "networks": {encoder: judged}})
+    return {"networks": len(networks), "tasks": group.num_tasks, "int8": group.is_written}
 
 
 def _export(
@@ -164,10 +156,10 @@ def _judge(group: ConvertedNetworks, force: bool) -> None:
             for name, benchmark in group.benchmarks.items()
         ]
         reasons = group.problems = int8.problems(group.losses)
-        num_tasks, needed = group.num_tasks, group.num_tasks_needed
-        if num_tasks < needed:
-            way = "evaluate with `evaluate.keep_models=true`"
-            reasons.insert(0, f"{needed} fine-tuned tasks are needed, {num_tasks} are kept ({way})")
+        if group.num_tasks < int8.MIN_TASKS:
+            way = "electrify evaluate --set evaluate.keep_models=true"
+            needed = f"{int8.MIN_TASKS} fine-tuned tasks are needed"
+            reasons.insert(0, f"{needed}, {group.num_tasks} are kept ({way})")
         if not group.losses:
             reasons.append("it is scored on nothing")
         group.is_written = force or not reasons

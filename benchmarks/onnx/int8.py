@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.encoder import ModelSource, is_language_model
+from benchmarks.encoder import ModelSource
 from benchmarks.onnx.export import LOGITS, Row, errors_alone, predict
 from benchmarks.results.predictions import plain, score_predictions
 from benchmarks.results.results import percent
@@ -19,10 +19,8 @@ from benchmarks.tasks.task import Example
 from benchmarks.training.network import Kept
 from electrify.system.progress import Progress
 
-# Processors with AVX2 or AVX512 but without VNNI add two products of 8 bits in 16, which overflow:
-# with 7-bit weights no sum does.
-_PRODUCT_LEVELS, _LOOKED_UP_LEVELS = 63, 127
-MASKED_FRACTION = 0.15
+_LEVELS = np.float32(127)  # of a row that is looked up
+_REPLACED_FRACTION = 0.15
 MAX_LOST = 0.01  # of a score
 MIN_AGREEMENT = 0.99
 MIN_TASKS = 4  # that an encoder is scored on
@@ -44,6 +42,8 @@ def quantize(file_in: Path, file_out: Path) -> None:
             op_types_to_quantize=["MatMul"],
             weight_type=QuantType.QInt8,
             per_channel=True,
+            # 7 bits: processors with AVX2 or AVX512 but without VNNI add two products of 8 bits in
+            # 16, which overflow
             reduce_range=True,
         )
 
@@ -53,82 +53,43 @@ def quantize_embeddings(model: Any) -> None:
 
     Each row has a scale, which onnxruntime's quantiser does not do: one scale for a whole matrix is
     set by its largest number, and rare pieces, whose rows are small, lose most of their bits. Where
-    it is the vocabulary head's weight, too, both read the same int8.
-
-    Numbers go up to 127, or to 63 where a matrix product reads the matrix, too.
+    a vocabulary head has the same matrix, transposed, it gets one of its own for the quantiser.
     """
-    from onnx import numpy_helper
+    from onnx import TensorProto, helper, numpy_helper
 
     graph = model.graph
-    weights = {tensor.name: tensor for tensor in graph.initializer}
-    matrices = {
-        node.input[0]
-        for node in graph.node
-        if node.op_type == "Gather"
-        and node.input[0] in weights
-        and len(weights[node.input[0]].dims) == 2
-        and weights[node.input[0]].dims[0] >= _MIN_ROWS
-    }
-    for name in sorted(matrices):
-        matrix = numpy_helper.to_array(weights[name])
-        is_looked_up_alone = all(node.op_type == "Gather" for node in _readers(graph, name))
-        levels = np.float32(_LOOKED_UP_LEVELS if is_looked_up_alone else _PRODUCT_LEVELS)
-        scales = np.maximum(np.abs(matrix).max(axis=1, keepdims=True), 1e-12) / levels
+    for tensor in list(graph.initializer):
+        name = tensor.name
+        readers = [node for node in graph.node if name in node.input]
+        looked_up = [node for node in readers if node.op_type == "Gather"]
+        if not looked_up or len(tensor.dims) != 2 or tensor.dims[0] < _MIN_ROWS:
+            continue
+        matrix = numpy_helper.to_array(tensor)
+        scales = np.maximum(np.abs(matrix).max(axis=1, keepdims=True), 1e-12) / _LEVELS
         rows = np.rint(matrix / scales).astype(np.int8)
         graph.initializer.append(numpy_helper.from_array(rows, f"{name}.int8"))
         graph.initializer.append(numpy_helper.from_array(scales, f"{name}.scale"))
-        if all(_replace(graph, node, name) for node in _readers(graph, name)):
-            graph.initializer.remove(weights[name])
-
-
-def _readers(graph: Any, name: str) -> list[Any]:
-    return [node for node in graph.node if name in node.input]
-
-
-def _replace(graph: Any, node: Any, name: str) -> bool:
-    """Whether a node that reads the matrix now reads the int8 one."""
-    from onnx import TensorProto, helper
-
-    rows, scales, out = f"{name}.int8", f"{name}.scale", node.output[0]
-
-    def make(kind: str, inputs: list[str], *outputs: str, **options: Any) -> Any:
-        return helper.make_node(kind, inputs, outputs, f"{node.name}.{outputs[0]}", **options)
-
-    if node.op_type == "Gather":
-        ids = node.input[1]
-        made = [
-            make("Gather", [rows, ids], f"{out}.int8"),
-            make("Cast", [f"{out}.int8"], f"{out}.cast", to=TensorProto.FLOAT),
-            make("Gather", [scales, ids], f"{out}.scale"),
-            make("Mul", [f"{out}.cast", f"{out}.scale"], out),
-        ]
-        _put(graph, node, made)
-        return True
-    readers = _readers(graph, out)
-    if node.op_type != "Transpose" or [each.op_type for each in readers] != ["MatMul"]:
-        return False
-    product = readers[0]
-    x, y = product.input[0], product.output[0]
-    quantized = [f"{y}.input", f"{y}.input_scale", f"{y}.zero"]
-    made = [
-        make("Transpose", [rows], f"{out}.int8", perm=[1, 0]),
-        make("DynamicQuantizeLinear", [x], *quantized),
-        make("MatMulInteger", [quantized[0], f"{out}.int8", quantized[2]], f"{y}.sums"),
-        make("Cast", [f"{y}.sums"], f"{y}.cast", to=TensorProto.FLOAT),
-        make("Transpose", [scales], f"{out}.scale", perm=[1, 0]),
-        make("Mul", [quantized[1], f"{out}.scale"], f"{y}.scale"),
-        make("Mul", [f"{y}.cast", f"{y}.scale"], y),
-    ]
-    graph.node.remove(node)
-    _put(graph, product, made)
-    return True
-
-
-def _put(graph: Any, node: Any, made: list[Any]) -> None:
-    place = list(graph.node).index(node)
-    graph.node.remove(node)
-    for offset, new in enumerate(made):
-        graph.node.insert(place + offset, new)
+        for node in readers:
+            out, place = node.output[0], list(graph.node).index(node)
+            made = []
+            if node in looked_up:
+                found = [f"{out}.{part}" for part in ("int8", "cast", "scale")]
+                made = [
+                    helper.make_node("Gather", [f"{name}.int8", node.input[1]], found[:1]),
+                    helper.make_node("Cast", found[:1], found[1:2], to=TensorProto.FLOAT),
+                    helper.make_node("Gather", [f"{name}.scale", node.input[1]], found[2:]),
+                    helper.make_node("Mul", found[1:], [out]),
+                ]
+            elif node.op_type == "Transpose":
+                turned = np.ascontiguousarray(matrix.T)
+                graph.initializer.append(numpy_helper.from_array(turned, out))
+            else:
+                continue
+            graph.node.remove(node)
+            for offset, new in enumerate(made):
+                graph.node.insert(place + offset, new)
+        if not any(name in node.input for node in graph.node):
+            graph.initializer.remove(tensor)
 
 
 # What it loses.
@@ -191,49 +152,30 @@ def task_benchmark(kept: Kept, examples: Sequence[Example]) -> Benchmark:
 
 
 def token_benchmark(source: ModelSource, texts: Sequence[str]) -> Benchmark:
-    """Real text with `MASKED_FRACTION` of its pieces hidden, for a masked language model or a
-    discriminator: the fraction of tokens rightly predicted.
-
-    A discriminator judges every token where pieces of all texts were drawn for the hidden ones; a
-    generator predicts the masked tokens. Its agreement decides nothing: which of all pieces is the
-    likeliest changes at the least rounding.
-    """
+    """Real text with `_REPLACED_FRACTION` of its pieces drawn from all texts, for a discriminator:
+    the fraction of tokens that it rightly calls original or replaced."""
     rng = np.random.default_rng(0)
-    originals, places = [], []
-    for text in texts[:_MAX_TEXTS]:
-        encoded = source.tokenizer(text, truncation=True, max_length=source.max_positions)
-        ids = np.array(encoded["input_ids"], dtype=np.int64)
-        if len(ids) > 2:
-            count = max(1, round(MASKED_FRACTION * (len(ids) - 2)))
-            originals.append(ids)
-            places.append(np.sort(1 + rng.choice(len(ids) - 2, count, replace=False)))
-    is_masked = is_language_model(source)
-    if is_masked:
-        name, mask = "masked tokens", source.tokenizer.mask_token_id
-        drawn = [np.full(len(at), mask) for at in places]
-    else:
-        name, pieces = "replaced tokens", np.concatenate([ids[1:-1] for ids in originals])
-        drawn = [rng.choice(pieces, len(at)) for at in places]
-    rows = [ids.copy() for ids in originals]
-    for ids, at, new in zip(rows, places, drawn, strict=True):
-        ids[at] = new
-    if is_masked:
-        gold = [ids[at] for ids, at in zip(originals, places, strict=True)]
-    else:
-        gold = [(a != b)[1:-1] for a, b in zip(rows, originals, strict=True)]
-    judged = places if is_masked else [np.arange(1, len(ids) - 1) for ids in rows]
+    encoded = source.tokenizer(
+        list(texts[:_MAX_TEXTS]), truncation=True, max_length=source.max_positions
+    )["input_ids"]
+    originals = [np.array(ids, dtype=np.int64) for ids in encoded if len(ids) > 2]
+    pieces, rows = np.concatenate([ids[1:-1] for ids in originals]), []
+    for ids in originals:
+        count = max(1, round(_REPLACED_FRACTION * (len(ids) - 2)))
+        rows.append(ids.copy())
+        rows[-1][1 + rng.choice(len(ids) - 2, count, replace=False)] = rng.choice(pieces, count)
+    gold = [(a != b)[1:-1] for a, b in zip(rows, originals, strict=True)]
     counts = np.array([float(len(of)) for of in gold])
 
     def outcome(outputs: Iterable[Row]) -> Outcome:
-        said = [of[LOGITS][at].argmax(-1) for of, at in zip(outputs, judged, strict=True)]
+        said = [of[LOGITS][1:-1].argmax(-1) for of in outputs]
         right = np.array([float((a == b).sum()) for a, b in zip(said, gold, strict=True)])
         scorers = {0: lambda drawn: float(right[drawn].sum() / counts[drawn].sum())}
-        draws = resample_scores(name, len(gold), scorers)
+        draws = resample_scores("replaced tokens", len(gold), scorers)
         predictions = np.concatenate(said).astype(int).tolist()
         return Outcome(predictions, float(right.sum() / counts.sum()), draws)
 
-    inputs = [_row(ids) for ids in rows]
-    return Benchmark(name, "accuracy", "tokens", inputs, outcome, must_agree=not is_masked)
+    return Benchmark("replaced tokens", "accuracy", "tokens", list(map(_row, rows)), outcome)
 
 
 def _row(ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
