@@ -89,11 +89,11 @@ def plant_evenly(kind: str, sentences: Sequence[KoreanSentence], words: Words) -
     planted: dict[str, Mistake] = {}
     while queues:
         for queue in list(queues):
-            mistake = next((each for each in queue if each.sentence.text not in planted), None)
-            if mistake is None:
+            first = next((each for each in queue if each.sentence.text not in planted), None)
+            if first is None:
                 queues.remove(queue)
             else:
-                planted[mistake.sentence.text] = mistake
+                planted[first.sentence.text] = first
     return list(planted.values())
 
 
