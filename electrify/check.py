@@ -22,7 +22,6 @@ from electrify.config.run import EvaluationRun, ExportConfig, RunConfig
 from electrify.stage.folder import MANIFEST
 from electrify.stage.plan import (
     check_initial,
-    earlier_corpora,
     licence_of,
     recommended_settings,
 )
@@ -90,7 +89,6 @@ def check_corpus(config: RunConfig) -> None:
     from pipeline.sources.files import check_inputs
 
     read_code(config.clean.extra_rules)
-    earlier_corpora(config)
     num_bytes, folder = check_inputs(config.clean), Path(config.output_dir)
     if config.clean.decontaminate_against:
         from benchmarks.tasks.texts import check_benchmarks

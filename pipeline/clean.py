@@ -14,13 +14,12 @@ wait in the work folder until they are written (pipeline/write.py). Terms:
 
 import json
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +27,10 @@ import apache_beam as beam
 import pyarrow.parquet as pq
 from apache_beam.pvalue import TaggedOutput
 
-from electrify.config.clean import CleanConfig, Source
+from electrify.config.clean import CleanConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import digest_of
-from electrify.stage.plan import clean_stage, earlier_corpora
+from electrify.stage.plan import clean_stage
 from electrify.stage.run import run_stage
 from electrify.system.machine import keep_little_memory, return_freed_memory
 from electrify.system.outcome import UserError
@@ -50,16 +49,16 @@ from pipeline.dedup.batches import (
 from pipeline.dedup.exact import find_duplicates, find_repeated_lines
 from pipeline.dedup.minhash import CHARACTERS_AT_ONCE, tables
 from pipeline.dedup.near import Join, find_near_duplicates, pack_members, star_edges
-from pipeline.dedup.records import NumShards, first_new_rank, num_shards
+from pipeline.dedup.records import NumShards, num_shards
 from pipeline.document import DocumentCleaner
-from pipeline.documents import REMOVED_SCHEMA, ROW_SCHEMA, Row, document_paths, in_chunks
+from pipeline.documents import REMOVED_SCHEMA, in_chunks
 from pipeline.report.counts import Tally, tally_from_json
 from pipeline.report.page import write_report
 from pipeline.rules.extra import read_code
 from pipeline.runner import make_pipeline, run_pipeline, watch
 from pipeline.sources.files import batch_files, expand_sources, fingerprints
-from pipeline.sources.input_file import BATCH_BITS, Fault, FileBatch, InputFile, batch_number
-from pipeline.sources.readers import STRUCTURAL, read_file
+from pipeline.sources.input_file import BATCH_BITS, FileBatch, InputFile, batch_number
+from pipeline.sources.readers import STRUCTURAL
 from pipeline.work_folder import WorkFolder, check_worker, in_shards, load_once, work_folder
 from pipeline.write import write_batch
 
@@ -75,11 +74,7 @@ def build(
     so that the shard can answer each batch.
     """
     shards = num_shards(sum(file.text_bytes for batch in batches for file in batch.files))
-    find_similar = partial(
-        find_near_duplicates,
-        similarity=config.near_dedup.similarity,
-        first_new=first_new_rank(config.dedup_against),
-    )
+    find_similar = partial(find_near_duplicates, similarity=config.near_dedup.similarity)
     find_lines = partial(find_repeated_lines, max_documents=config.line_dedup.max_documents)
 
     def in_pass(run: Callable[..., Iterable[Any]]) -> Any:
@@ -177,16 +172,11 @@ def _write_rows(files: FileBatch, config: CleanConfig, work: WorkFolder) -> None
     index = None
     if config.decontaminate_against:
         index = load_once(work, _BENCHMARK_INDEX, BenchmarkIndex.load)
+    rows = chain.from_iterable(map(cleaner.clean_file, files.files))
     num_batches, num_characters = 0, 0
-
-    def rows() -> Iterator[Row]:
-        for file in files.files:
-            is_earlier = file.source_index < len(config.dedup_against)
-            yield from _earlier_rows(file, config) if is_earlier else cleaner.clean_file(file)
-
     with ExitStack() as batch:
         writer = None
-        for chunk in in_chunks(rows(), lambda row: len(row["text"]), CHARACTERS_AT_ONCE):
+        for chunk in in_chunks(rows, lambda row: len(row["text"]), CHARACTERS_AT_ONCE):
             if writer is None or num_characters >= files.batch_characters:
                 batch.close()
                 name = rows_name(batch_number(files.index, num_batches))
@@ -199,20 +189,9 @@ def _write_rows(files: FileBatch, config: CleanConfig, work: WorkFolder) -> None
     work.write(_read_name(files.index), tally.to_json().encode())
 
 
-def _earlier_rows(file: InputFile, config: CleanConfig) -> Iterator[Row]:
-    """The documents of an earlier corpus: compared, not cleaned and not written."""
-    for item in read_file(file, config.sources[file.source_index], sys.maxsize):
-        if isinstance(item, Fault):
-            raise UserError(f"clean.dedup_against: {file.where(item.row)}: {item.detail}")
-        rank = file.first_rank + item.row
-        blank = dict.fromkeys(ROW_SCHEMA.names)
-        yield blank | {"rank": rank, "text": item.text, "language": "", "source": ""}
-
-
 # of one core, all passes: decides whether more processes are worth their start
 SECONDS_PER_MEGABYTE = 0.25
 _TALLIES_AT_ONCE = 256  # in memory
-_COPIES = ("duplicate", "near_duplicate")
 
 
 def clean(
@@ -232,12 +211,11 @@ def clean(
             f"clean.decontaminate_against = {list(config.clean.decontaminate_against)}, but no "
             "folder with the texts of these benchmarks was given; run: electrify clean CONFIG"
         )
-    earlier_corpora(config)
     files = expand_sources(config.clean.sources)
     code = read_code(config.clean.extra_rules)
     marks = fingerprints(files) | {path: digest_of(text) for path, text in code.items()}
     stage = clean_stage(config, marks, benchmark_texts)
-    options, files = _behind_earlier(config.clean.with_code(code), files)
+    options = config.clean.with_code(code)
     batches = batch_files(files)
 
     def work(folder: Path) -> Mapping[str, Any]:
@@ -256,24 +234,6 @@ def clean(
         return _summary(tally)
 
     run_stage(stage, work, overwrite)
-
-
-def _behind_earlier(
-    config: CleanConfig, files: Sequence[InputFile]
-) -> tuple[CleanConfig, list[InputFile]]:
-    """The sources and files with those of earlier corpora before them."""
-    folders = config.dedup_against
-    earlier = [
-        InputFile(str(path), path.stat().st_size, source, number, folder=str(Path.cwd()))
-        for source, folder in enumerate(folders)
-        for number, path in enumerate(document_paths(Path(folder)))
-    ]
-    files = [replace(file, source_index=file.source_index + len(folders)) for file in files]
-    sources = [
-        Source(kind="parquet", language="auto", path=f"{folder}/documents-*.parquet")
-        for folder in folders
-    ]
-    return config.model_copy(update={"sources": (*sources, *config.sources)}), [*earlier, *files]
 
 
 def _share_index(benchmark_texts: Path, work: WorkFolder) -> None:
@@ -357,8 +317,6 @@ def _refuse_empty(tally: Tally, config: CleanConfig) -> None:
         "Check clean.sources (kind, text_field, document, profile), clean.min_characters and "
         f"clean.quality{examples}"
     )
-    if counts and all(reason.removeprefix("earlier_") in _COPIES for reason in counts):
-        advice = "Nothing in them is new beside clean.dedup_against"
     raise UserError(
         f"{what} of {num_read:,} in {len(tally.files):,} file(s); removed: {reasons}. {advice}"
     )

@@ -6,7 +6,7 @@ many at once, for that costs less. What only all documents together tell, duplic
 lines, comes later and sees hashes alone.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,7 +14,6 @@ from electrify.config.clean import CleanConfig, Source
 from electrify.config.fields import UNDETERMINED, is_language, language_code
 from electrify.system.outcome import UserError
 from pipeline.decontaminate.match import BenchmarkIndex
-from pipeline.dedup.records import first_new_rank, shown_rank
 from pipeline.documents import Row, note_change
 from pipeline.report.counts import CHANGED, Tally
 from pipeline.rules.boilerplate import remove_boilerplate
@@ -26,7 +25,6 @@ from pipeline.rules.language import (
     language_share,
     main_language,
     only_language,
-    remove_foreign_lines,
 )
 from pipeline.rules.normalize import (
     MAX_ROUNDS,
@@ -48,7 +46,7 @@ from pipeline.rules.quality import (
     too_short,
     undecodable,
 )
-from pipeline.sources.input_file import Fault, InputFile, Raw, place_of
+from pipeline.sources.input_file import Fault, InputFile, Raw, document_id, place_of
 from pipeline.sources.readers import read_file
 
 _MUCH_LEFT = 0.8  # of a text: what was cut is no reason to ask for its language again
@@ -74,11 +72,6 @@ class DocumentRules:
         self.language, self.profile = source.language, source.profile
         self._rules = rules = config.rules_for(source.language)
         self._text_rules = text_rules_for(rules, source)
-        line_rules: list[tuple[bool, str, Callable[[str, str], tuple[str, int]]]] = [
-            (rules.remove_boilerplate, "boilerplate_removed", remove_boilerplate),
-            (rules.remove_foreign_lines, "foreign_lines_removed", remove_foreign_lines),
-        ]
-        self._line_rules = tuple((name, rule) for wanted, name, rule in line_rules if wanted)
         self._extra_rules = made_rules(config.extra_rules, tuple(config.extra_code.items()))
         self._bounds = bounds_of(limits_for(source.language, source.profile, rules.quality))
 
@@ -109,10 +102,10 @@ class DocumentRules:
                 text, kinds = mask_pii(before, self.language)
                 for kind, num in kinds.items():
                     changes.note(f"{kind}_masked", "", "", num)
-            for name, remove in self._line_rules:
-                shorter, num_lines = remove(text, self.language)
+            if self._rules.remove_boilerplate:
+                shorter, num_lines = remove_boilerplate(text, self.language)
                 if num_lines:
-                    changes.note(name, text, shorter, num_lines)
+                    changes.note("boilerplate_removed", text, shorter, num_lines)
                 text = shorter
             for extra in self._extra_rules:
                 if (kept := extra.apply(text, self.language)) is None:
@@ -232,7 +225,7 @@ class DocumentCleaner:
 
     def _show_changes(self, row: Row, changes: Changes) -> None:
         """Let the report show what rules changed, of few documents."""
-        label = shown_rank(row["rank"], self._config.dedup_against)
+        label = document_id(row["rank"])
         for rule, texts in changes.first.items():
             if self._tally.wants(name := f"{CHANGED}{rule}", label) and (
                 changed := _storable(changed_part(*texts).strip())
@@ -294,14 +287,12 @@ class DocumentCleaner:
         return row
 
     def _count_removed(self, row: Row, num_characters: int) -> None:
-        label = shown_rank(row["rank"], self._config.dedup_against)
+        label = document_id(row["rank"])
         self._tally.add_removed("removed", row, label, num_characters)
 
     def remove_benchmark_texts(self, rows: Sequence[Row], index: BenchmarkIndex) -> None:
-        """Take texts of benchmarks out of the rows that are kept, or mark a row as removed; those
-        of an earlier corpus are left as they are."""
-        first = first_new_rank(self._config.dedup_against)
-        rows = [row for row in rows if row["reason"] is None and row["rank"] >= first]
+        """Take texts of benchmarks out of the rows that are kept, or mark a row as removed."""
+        rows = [row for row in rows if row["reason"] is None]
         results = index.decontaminate([row["text"] for row in rows])
         for row, result in zip(rows, results, strict=True):
             if not result.matches:
@@ -312,7 +303,7 @@ class DocumentCleaner:
             if drop is None:
                 lost = len(row["text"]) - len(result.text)
                 note_change(row, _CONTAMINATION, result.num_lines_removed, lost)
-                label = shown_rank(row["rank"], self._config.dedup_against)
+                label = document_id(row["rank"])
                 if self._tally.wants(name := f"{CHANGED}{_CONTAMINATION}", label):
                     shown = changed_part(row["text"], result.text)
                     self._tally.add_sample(name, label, shown, row["language"], row["source"])

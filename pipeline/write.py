@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 from electrify.config.clean import CleanConfig
 from pipeline.dedup.batches import HASHED_SCHEMA, Answers, rows_name
 from pipeline.dedup.exact import remove_repeated_lines, unpack_quotas
-from pipeline.dedup.records import NumShards, first_new_rank, shown_rank, unpack_removed
+from pipeline.dedup.records import NumShards, unpack_removed
 from pipeline.documents import DOCUMENT_SCHEMA, REMOVED_SCHEMA, Row, note_change, row_writer
 from pipeline.report.counts import Tally
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import Drop, too_short
+from pipeline.sources.input_file import document_id
 from pipeline.work_folder import WorkFolder
 
 _COLUMNS = ("rank", *DOCUMENT_SCHEMA.names[1:], "reason", "detail", "altered", "line_hashes")
@@ -37,8 +38,8 @@ def write_batch(
     batch, answers = of_batch
     if work.exists(written_name(batch)):  # by an earlier attempt
         return ()
-    drops, quotas, tally = _drops(answers, config), unpack_quotas(answers["lines"]), Tally()
-    first, number = first_new_rank(config.dedup_against), f"{batch:010d}.parquet"
+    drops, quotas, tally = _drops(answers), unpack_quotas(answers["lines"]), Tally()
+    number = f"{batch:010d}.parquet"
     with (
         work.new_file(f"documents-{number}") as documents_path,
         work.new_file(f"removed-{number}") as removed_path,
@@ -46,9 +47,8 @@ def write_batch(
         row_writer(removed_path, REMOVED_SCHEMA) as removed,
     ):
         for rows in work.read_rows(rows_name(batch), HASHED_SCHEMA, _COLUMNS):
-            is_new = pc.greater_equal(rows.column("rank"), pa.scalar(first, pa.uint64()))
-            rows = _decided(rows.filter(is_new), drops, quotas, config, tally)
-            ids = [shown_rank(r, config.dedup_against) for r in rows.column("rank").to_pylist()]
+            rows = _decided(rows, drops, quotas, config, tally)
+            ids = [*map(document_id, rows.column("rank").to_pylist())]
             rows = rows.append_column("id", pa.array(ids, pa.string()))
             is_kept = pc.is_null(rows.column("reason"))
             _count_kept(kept := rows.filter(is_kept), tally)
@@ -61,16 +61,15 @@ def write_batch(
     return ()
 
 
-def _drops(answers: Mapping[str, Iterable[bytes]], config: CleanConfig) -> dict[int, Drop]:
+def _drops(answers: Mapping[str, Iterable[bytes]]) -> dict[int, Drop]:
     """By rank why documents are removed as duplicates."""
     drops: dict[int, Drop] = {}
-    first = first_new_rank(config.dedup_against)
     for reason in ("duplicate", "near_duplicate"):
         for rank, (kept, similarity) in unpack_removed(answers[f"{reason}s"]).items():
-            detail = f"of {shown_rank(kept, config.dedup_against)}"
+            detail = f"of {document_id(kept)}"
             if reason == "near_duplicate":
                 detail += f", similarity {similarity:.2f}"
-            drops[rank] = Drop(reason if kept >= first else f"earlier_{reason}", detail)
+            drops[rank] = Drop(reason, detail)
     return drops
 
 
@@ -101,7 +100,7 @@ def _decided(
         if drop is not None:
             text = whole if rules.mask_pii else mask_pii(whole, row["language"])[0]
             row |= {"text": text, "reason": drop.reason, "detail": drop.detail}
-            label = f"{shown_rank(row['rank'], config.dedup_against)} {drop.detail}"
+            label = f"{document_id(row['rank'])} {drop.detail}"
             tally.add_removed("removed", row, label, len(whole))
     for name in _CHANGED if changed else ():
         values = pa.array([row[name] for row in changed], pa.string())

@@ -17,7 +17,6 @@ from electrify.config.fields import (
     Address,
     Count,
     Fraction,
-    LocalPath,
     Section,
     check_language,
     check_texts,
@@ -158,8 +157,6 @@ class CleanRules(Section):
     """`drop` removes Hanja from Korean."""
     min_language_fraction: Fraction = 0.5
     """Fraction of a document's letters in lines of its language."""
-    remove_foreign_lines: bool = False
-    """Remove long lines that are surely of another language."""
     # KcELECTRA's limit. Of film reviews it drops one in eleven, and under 2 % of their characters
     min_characters: Annotated[int, Field(ge=0)] = 10
     """Number of characters of the cleaned text."""
@@ -208,9 +205,6 @@ class CleanConfig(CleanRules):
     remove the document."""
     exact_dedup: bool = True
     """Remove documents that are equal but for case and white space."""
-    dedup_against: tuple[LocalPath, ...] = ()
-    """Finished `clean/` folders of other runs. Documents that are equal or similar to one of theirs
-    are removed."""
     line_dedup: LineDedupConfig = LineDedupConfig()
     near_dedup: NearDedupConfig = NearDedupConfig()
     decontaminate_against: tuple[Annotated[str, AfterValidator(check_texts)], ...] = ()
@@ -222,15 +216,6 @@ class CleanConfig(CleanRules):
     """Longer lines are counted as malformed."""
     damaged_files: Literal["stop", "keep"] = "stop"
     """`stop` at a damaged file, or `keep` its readable rows."""
-
-    @model_validator(mode="after")
-    def _compares_somehow(self) -> Self:
-        if self.dedup_against and not (self.exact_dedup or self.near_dedup.enabled):
-            raise UserError(
-                f"dedup_against = {list(self.dedup_against)} with exact_dedup = false and "
-                "near_dedup.enabled = false: nothing would be compared; set one of them"
-            )
-        return self
 
     @property
     def languages(self) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from electrify.config.load import parse_part
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import (
-    MANIFEST,
     Stage,
     difference,
     digest_of,
@@ -85,7 +84,6 @@ def clean_stage(
     }
     if benchmark_texts is not None:
         inputs["benchmark texts"] = _files_digest(benchmark_texts)
-    inputs |= earlier_corpora(config)
     options = stage_options(config, "clean")
     return Stage("clean", output_dir(config) / "clean", options, inputs)
 
@@ -98,25 +96,6 @@ def stage_options(config: RunConfig, name: str) -> dict[str, Any]:
     # of benchmarks the texts count
     apart = {"decontaminate_data_dir", "onnx"}
     return _options(section, leave_out=apart)
-
-
-def earlier_corpora(config: RunConfig) -> dict[str, str]:
-    """The digests of the folders of `clean.dedup_against`; `UserError` for one that is not finished
-    or that the run itself makes."""
-    own, digests = (Path(config.output_dir) / "clean").resolve(), {}
-    for folder in config.clean.dedup_against:
-        if Path(folder).resolve() == own:
-            raise UserError(
-                f"clean.dedup_against names {folder}, which this run makes: name the folder of "
-                "another run, or give this one another output_dir"
-            )
-        if Path(folder).is_dir() and not (Path(folder) / MANIFEST).is_file():
-            raise UserError(
-                f"clean.dedup_against names {folder}, which is no finished clean/ folder: name one "
-                "of another run, such as out/2025/clean"
-            )
-        digests[f"clean.dedup_against {folder}"] = input_digest(Path(folder), VERBS["clean"])
-    return digests
 
 
 def vocab_stage(config: RunConfig) -> Stage:

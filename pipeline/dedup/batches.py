@@ -23,7 +23,7 @@ from pipeline.dedup.near import (
     sketch_size,
     unpack_members,
 )
-from pipeline.dedup.records import NumShards, first_new_rank, unpack_removed
+from pipeline.dedup.records import NumShards, unpack_removed
 from pipeline.documents import ROW_SCHEMA, Row
 from pipeline.sources.input_file import ROW_BITS
 from pipeline.work_folder import Slice, WorkFolder, for_shards
@@ -60,13 +60,8 @@ def hash_rows(rows: Sequence[Row], config: CleanConfig) -> pa.RecordBatch:
     hashes[is_kept] = np.frombuffer(b"".join(map(text_hash, folded)), ">u8").reshape(-1, 2)
     lines: list[list[int]] = [[]] * len(texts)
     if config.line_dedup.enabled:
-        least, first_new = config.line_dedup.min_characters, first_new_rank(config.dedup_against)
-        lines = [
-            line_hashes(row["text"], case, least)
-            if row["rank"] >= first_new  # the lines of an earlier corpus do not count
-            else []
-            for row, case in zip(kept, folded, strict=True)
-        ]
+        least = config.line_dedup.min_characters
+        lines = [line_hashes(t, case, least) for t, case in zip(texts, folded, strict=True)]
     of_lines = np.fromiter((line for of_text in lines for line in of_text), np.uint64)
     bands, num_bands = _NO_KEYS, np.zeros(len(texts), np.int64)
     if config.near_dedup.enabled and texts:

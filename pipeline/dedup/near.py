@@ -7,10 +7,10 @@ million edges and no more. The order of arrival changes nothing. One worker fold
 components as they come: it holds about two edges, 120 bytes, for each document that shares a band
 with another.
 
-Within a component documents of an earlier corpus come first and stay all. The others are taken from
-the longest to the shortest, equal ones by rank. A document is removed if its shingles are similar
-enough to those of one that is kept already; otherwise it is kept itself. So a chain of similar
-documents never removes one that is unlike every document kept. Cost: a document is compared with at
+Within a component documents are taken from the longest to the shortest, equal ones by rank. A
+document is removed if its shingles are similar enough to those of one that is kept already;
+otherwise it is kept itself. So a chain of similar documents never removes one that is unlike every
+document kept. Cost: a document is compared with at
 most `MAX_COMPARED` kept ones, those with which it shares most bands, and a band remembers as many,
 so time and memory are linear in the size of a component. Only in a component that keeps more than
 `MAX_COMPARED` documents can a pair be missed. One of more than `MAX_COMPONENT`, such as the pages
@@ -211,37 +211,25 @@ def _unpack(packed: bytes) -> Iterator[Candidate]:
 
 
 def find_near_duplicates(
-    packed: Iterable[tuple[int, bytes]], similarity: float, first_new: int = 0
+    packed: Iterable[tuple[int, bytes]], similarity: float
 ) -> list[tuple[int, bytes]]:
-    """(batch, packed records) from the (batch, packed candidates) of one shard, in any order.
-
-    Documents of ranks below `first_new` are of earlier corpora.
-    """
+    """(batch, packed records) from the (batch, packed candidates) of one shard, in any order."""
     owned = [(one, batch) for batch, buffer in packed for one in _unpack(buffer)]
-    owned.sort(key=lambda pair: _order(pair[0], first_new))
+    owned.sort(key=lambda pair: (pair[0].component, -pair[0].length, pair[0].rank))
     removed, owners = [], []
     for _, of_component in groupby(owned, key=lambda pair: pair[0].component):
         candidates, batches = zip(*of_component, strict=True)
-        for index, representative, similar in choose(candidates, similarity, first_new):
+        for index, representative, similar in choose(candidates, similarity):
             removed.append((candidates[index].rank, candidates[representative].rank, similar))
             owners.append(batches[index])
     return [*pack_by(np.array(removed, REMOVED), np.array(owners, np.int64)).items()]
 
 
-def _order(one: Candidate, first_new: int) -> tuple[int, bool, int, int]:
-    """Components apart; in each those of an earlier corpus first, then the longest."""
-    return one.component, one.rank >= first_new, -one.length, one.rank
-
-
-def choose(
-    candidates: Sequence[Candidate], similarity: float, first_new: int = 0
-) -> Iterator[tuple[int, int, float]]:
-    """(index of a removed document, index of the kept one, similarity); given are those of an
-    earlier corpus, then the longest first."""
+def choose(candidates: Sequence[Candidate], similarity: float) -> Iterator[tuple[int, int, float]]:
+    """(index of a removed document, index of the kept one, similarity); given the longest first."""
     kept = _Kept(num_members=len(candidates))
     for index, candidate in enumerate(candidates):
-        is_new = candidate.rank >= first_new
-        for other in kept.nearest(candidate) if is_new else ():
+        for other in kept.nearest(candidate):
             similar = estimate(candidate, candidates[other], similarity)
             if similar >= similarity:
                 yield index, other, similar

@@ -2,34 +2,15 @@
 
 Back to a batch comes, for each of its documents that is removed, which one is kept and how similar
 they are: 20 bytes.
-
-The documents of an earlier corpus (`clean.dedup_against`) are those of the first sources. They are
-compared, and not written again. All of them stay, whatever is equal or similar to them.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from pipeline.sources.input_file import FILE_BITS, ROW_BITS, document_id, place_of
-
-
-def first_new_rank(earlier: Sequence[str]) -> int:
-    """The smallest rank of a document that is in none of the earlier corpora."""
-    return len(earlier) << FILE_BITS + ROW_BITS
-
-
-def shown_rank(rank: int, earlier: Sequence[str]) -> str:
-    """The id of a document; of one in an earlier corpus its location, path:row (1: the first)."""
-    if rank >= (first := first_new_rank(earlier)):
-        return document_id(rank - first)
-    folder, file, row = place_of(rank)
-    return f"{earlier[folder]}/documents-{file:05d}.parquet:{row}"
-
 
 REMOVED = np.dtype([("rank", "<u8"), ("kept", "<u8"), ("similarity", "<f4")])
 SHARD_BYTES = 32_000_000  # of records; comparing them takes four to nine times as much memory

@@ -110,7 +110,6 @@ MIN_EVIDENCE = 100
 NUM_SAMPLED = 24  # lines a document that go to a model, evenly spaced
 _WINDOW = 16_000  # characters; of a longer text NUM_WINDOWS pieces are looked at, evenly spaced
 _NUM_WINDOWS = 6
-_LINES_AT_ONCE = 1000  # whose letters are counted, in some hundred bytes a line
 
 _LATIN = SCRIPTS.index("Latn")
 _CJK = {name: SCRIPTS.index(name) for name in ("Hang", "Kana", "Hani")}
@@ -201,22 +200,6 @@ def foreign_language(share: LanguageShare, min_fraction: float) -> Drop | None:
     return Drop("foreign_language", f"{share.detail}; {limit}")
 
 
-def remove_foreign_lines(text: str, language: str) -> tuple[str, int]:
-    """The text without its foreign lines, and how many there were.
-
-    Foreign is a line of 40 letters or more that is of another language, the models agreeing.
-    """
-    if not scripts_of(language):
-        return text, 0
-    lines = text.split("\n")
-    kept: list[str] = []
-    for start in range(0, len(lines), _LINES_AT_ONCE):
-        some = lines[start : start + _LINES_AT_ONCE]
-        foreign = judge("\n".join(some), language, None).foreign
-        kept += [line for line, is_foreign in zip(some, foreign, strict=True) if not is_foreign]
-    return "\n".join(kept), len(lines) - len(kept)
-
-
 def main_language(text: str) -> str | None:
     """The code of the language of most letters in the text's sentences; None if it is not known.
 
@@ -258,12 +241,10 @@ def only_language(text: str, languages: Sequence[str]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def judge(
-    text: str, language: str, num_sampled: int | None, min_letters: int = MIN_LETTERS
-) -> Lines:
-    """Judge the lines of a text; of those that need a model all (None) or an even sample.
+def judge(text: str, language: str, min_letters: int) -> Lines:
+    """Judge the lines of a text; of those that need a model an even sample.
 
-    With a sample the lines not in it are neither, and those in it carry the letters of all.
+    The lines not in it are neither, and those in it carry the letters of all.
     """
     lines, scripts = text.split("\n"), scripts_of(language)
     letters, script, is_code = _letters_of_lines(text, scripts)
@@ -285,7 +266,7 @@ def judge(
         prose = [index for index in asked if not lines[index].startswith(_CODE_STARTS)]
         candidates = np.array(prose, dtype=np.int64)
         own[is_shared] = False
-        _ask_models(lines, candidates, family, num_sampled, letters, own, foreign)
+        _ask_models(lines, candidates, family, letters, own, foreign)
     return Lines(letters, own, foreign)
 
 
@@ -300,24 +281,23 @@ def _ask_models(
     lines: Sequence[str],
     candidates: NDArray[np.int64],
     family: frozenset[str],
-    num_sampled: int | None,
     letters: NDArray[np.float64],
     own: NDArray[np.bool_],
     foreign: NDArray[np.bool_],
 ) -> None:
-    if num_sampled is not None and len(candidates):
-        total = letters[candidates].sum()
-        if len(candidates) > num_sampled:
-            chosen = np.linspace(0, len(candidates) - 1, num_sampled).astype(np.int64)
-            candidates = candidates[chosen]
-        letters[candidates] *= total / letters[candidates].sum()
-        # pycld2 sees all at once, 35 MB a second: is there hardly anything else? Not its own
-        # `reliable`: that is false wherever much of a text is names, which count as nothing
-        _, shares = cld2_shares("\n".join(shown_to_model(lines[index]) for index in candidates))
-        expected = sum(share for code, share in shares if code in family)
-        if expected >= 50 and expected >= 0.9 * sum(share for _, share in shares):
-            own[candidates] = True
-            return
+    if not len(candidates):
+        return
+    total = letters[candidates].sum()
+    if len(candidates) > NUM_SAMPLED:
+        candidates = candidates[np.linspace(0, len(candidates) - 1, NUM_SAMPLED).astype(np.int64)]
+    letters[candidates] *= total / letters[candidates].sum()
+    # pycld2 sees all at once, 35 MB a second: is there hardly anything else? Not its own
+    # `reliable`: that is false wherever much of a text is names, which count as nothing
+    _, shares = cld2_shares("\n".join(shown_to_model(lines[index]) for index in candidates))
+    expected = sum(share for code, share in shares if code in family)
+    if expected >= 50 and expected >= 0.9 * sum(share for _, share in shares):
+        own[candidates] = True
+        return
     for index in candidates:
         code = language_of_line(lines[index], family)
         own[index] = code in family
@@ -397,7 +377,7 @@ def _own_and_foreign(
     own = foreign = total = 0.0
     foreign_lines: list[str] = []
     for piece in pieces:
-        lines = judge(piece, language, NUM_SAMPLED, min_letters)
+        lines = judge(piece, language, min_letters)
         own += float(lines.letters[lines.own].sum())
         foreign += float(lines.letters[lines.foreign].sum())
         total += float(lines.letters.sum())

@@ -28,7 +28,7 @@ def _rules(code="ko", profile="none", **options):
 @given(text=_TEXTS | st.text("가ㅋa1 \n.~^'\"!;(", max_size=30))
 @settings(max_examples=60)
 def test_cleaning_twice_is_cleaning_once_and_what_changed_is_named(options, text):
-    rules = _rules(remove_foreign_lines=True, **options)
+    rules = _rules(**options)
     outcome = rules.clean(text)
     if outcome.drop is not None and outcome.drop.reason == "undecodable":
         return

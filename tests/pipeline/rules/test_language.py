@@ -1,8 +1,6 @@
 """Which lines are of a language, by script and by models."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from pipeline.rules import language as rules
 from pipeline.rules.language import (
@@ -11,7 +9,6 @@ from pipeline.rules.language import (
     language_share,
     main_language,
     only_language,
-    remove_foreign_lines,
 )
 from tests.pipeline.cases import read_cases
 
@@ -43,9 +40,8 @@ def test_half_and_half(language):
     text = "\n".join([SENTENCES[language], SENTENCES[other]] * 3)
     assert foreign_language(text, language, 0.3) is None
     assert foreign_language(text, language, 0.7) is not None
-    kept, num = remove_foreign_lines(text, language)
-    assert kept == "\n".join([SENTENCES[language]] * 3)
-    assert num == 3
+    lines = rules.judge(text, language, rules.MIN_LETTERS)
+    assert (lines.own.tolist(), lines.foreign.tolist()) == ([True, False] * 3, [False, True] * 3)
 
 
 def test_code_counts_as_no_language():
@@ -87,18 +83,6 @@ def test_a_language_that_nothing_knows_is_never_dropped():
     for code in ("nv", "qaa", "zxx"):
         for text in SENTENCES.values():
             assert foreign_language("\n".join([text] * 5), code, 1.0) is None
-
-
-@given(
-    st.lists(st.sampled_from([*SENTENCES.values(), _CODE, "", "제목", "Title"]), max_size=12),
-    st.sampled_from(sorted(SENTENCES)),
-)
-@settings(max_examples=30)
-def test_removing_foreign_lines_twice_is_removing_them_once(lines, language):
-    text = "\n".join(lines)
-    once, num = remove_foreign_lines(text, language)
-    assert remove_foreign_lines(once, language) == (once, 0)
-    assert num == len(lines or [""]) - len(once.split("\n")) or not once
 
 
 @pytest.mark.parametrize(
