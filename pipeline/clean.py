@@ -311,7 +311,7 @@ def _refuse_empty(tally: Tally, config: CleanConfig) -> None:
         what = f"{num_bad:,} rows or files cannot be read"
     counts = tally.by_reason("removed") | malformed
     reasons = ", ".join(f"{reason} {n:,}" for reason, n in counts.items()) or "the files are empty"
-    examples = "".join(f"\n  {example}" for example in tally.examples[:5])
+    examples = "".join(f"\n  {example}" for example in tally.faults[:5])
     num_read = tally.total("documents_in") + tally.total("malformed")
     advice = (
         "Check clean.sources (kind, text_field, document, profile), clean.min_characters and "
@@ -342,9 +342,7 @@ def _summary(tally: Tally) -> dict[str, int]:
             "lost: see unreadable_file in report.html"
         )
     if num_rows := counts["malformed"] - num_damaged:
-        warn(
-            f"{num_rows:,} row(s) could not be read, the first {tally.examples[0]}; see report.html"
-        )
+        warn(f"{num_rows:,} row(s) could not be read, the first {tally.faults[0]}; see report.html")
     if empty := [f["path"] for f in tally.files if not f["documents"] + f["malformed"]]:
         warn(f"{len(empty):,} file(s) hold no document, the first {empty[0]}")
     return counts

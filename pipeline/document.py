@@ -15,7 +15,7 @@ from electrify.config.fields import UNDETERMINED, is_language, language_code
 from electrify.system.outcome import UserError
 from pipeline.decontaminate.match import BenchmarkIndex
 from pipeline.documents import Row, note_change
-from pipeline.report.counts import CHANGED, Tally
+from pipeline.report.counts import Tally
 from pipeline.rules.boilerplate import remove_boilerplate
 from pipeline.rules.extra import made_rules
 from pipeline.rules.language import (
@@ -212,8 +212,8 @@ class DocumentCleaner:
             drop = rules.broken_limit(text)
         row["url"] = _storable(raw.url)
         row["licence"] = _storable(raw.licence or source.licence)
-        for rule, num in outcome.changes.items():
-            note_change(row, rule, num, outcome.changes.lost[rule])
+        for rule, lost in outcome.changes.lost.items():
+            note_change(row, rule, lost)
         self._tally.count_document("in", len(raw.text), language, row["source"])
         if drop is None:
             self._show_changes(row, outcome.changes)
@@ -225,12 +225,9 @@ class DocumentCleaner:
 
     def _show_changes(self, row: Row, changes: Changes) -> None:
         """Let the report show what rules changed, of few documents."""
-        label = document_id(row["rank"])
-        for rule, texts in changes.first.items():
-            if self._tally.wants(name := f"{CHANGED}{rule}", label) and (
-                changed := _storable(changed_part(*texts).strip())
-            ):
-                self._tally.add_sample(name, label, changed, row["language"], row["source"])
+        for rule, (before, after) in changes.first.items():
+            show = partial(_changed, before, after)
+            self._tally.add_example(rule, document_id(row["rank"]), show, row["language"])
 
     def _outcome(self, file: InputFile, raw: Raw) -> tuple[str, Outcome]:
         """The language of a document, and its text by the rules of that language.
@@ -283,7 +280,7 @@ class DocumentCleaner:
             "detail": f"{where}: {detail}",
         }
         self._tally.add_removed("malformed", row, where)
-        self._tally.add_example(f"{where}: {fault.reason}: {detail}")
+        self._tally.add_fault(f"{where}: {fault.reason}: {detail}")
         return row
 
     def _count_removed(self, row: Row, num_characters: int) -> None:
@@ -302,11 +299,10 @@ class DocumentCleaner:
             drop = result.drop
             if drop is None:
                 lost = len(row["text"]) - len(result.text)
-                note_change(row, _CONTAMINATION, result.num_lines_removed, lost)
+                note_change(row, _CONTAMINATION, lost)
+                show = partial(_changed, row["text"], result.text)
                 label = document_id(row["rank"])
-                if self._tally.wants(name := f"{CHANGED}{_CONTAMINATION}", label):
-                    shown = changed_part(row["text"], result.text)
-                    self._tally.add_sample(name, label, shown, row["language"], row["source"])
+                self._tally.add_example(_CONTAMINATION, label, show, row["language"])
                 drop = rules.too_short(result.text)
             else:
                 drop = replace(drop, detail=mask_pii(drop.detail, row["language"])[0])
@@ -328,6 +324,10 @@ def _row(file: InputFile, item: Raw | Fault, language: str, source: str) -> Row:
         "detail": None,
         "altered": None,
     }
+
+
+def _changed(before: str, after: str) -> str:
+    return _storable(changed_part(before, after).strip()) or ""
 
 
 def _name(file: InputFile, source: Source) -> str:

@@ -33,8 +33,8 @@ REMOVED_SCHEMA = _schema(
     ["source_id"],
 )
 # A document as it goes through the stage. `rank` orders documents as sources, files and rows are
-# ordered. `reason` is null where the document stays. `altered` is what rules changed, and how
-# often: "html_removed=1 email_masked=3".
+# ordered. `reason` is null where the document stays. `altered` is what rules changed, and how many
+# characters they took: "html_removed=12 email_masked=3".
 Row = dict[str, Any]
 ROW_SCHEMA = pa.schema(
     [
@@ -45,10 +45,10 @@ ROW_SCHEMA = pa.schema(
 )
 
 
-def note_change(row: Row, rule: str, num: int, num_lost: int) -> None:
-    """Note what changed a row, how often, and the characters that it took; it is counted when the
-    row is kept."""
-    row["altered"] = " ".join(filter(None, (row["altered"], f"{rule}={num}:{num_lost}")))
+def note_change(row: Row, rule: str, num_lost: int) -> None:
+    """Note what changed a row and the characters that it took; it is counted when the row is
+    kept."""
+    row["altered"] = " ".join(filter(None, (row["altered"], f"{rule}={num_lost}")))
 
 
 ROW_GROUP_BYTES = 16_000_000  # of text; bounds what writer and reader hold

@@ -117,26 +117,20 @@ def _remove_lines(row: Row, quotas: dict[int, int], config: CleanConfig) -> Drop
     if not text:
         return Drop("repeated_lines", f"{count} lines, each in many documents")
     if count:
-        note_change(row, "repeated_lines_removed", count, len(row["text"]) - len(text))
+        note_change(row, "repeated_lines_removed", len(row["text"]) - len(text))
         row["text"] = text
     return None
 
 
 def _count_kept(kept: pa.RecordBatch, tally: Tally) -> None:
     lengths = pc.utf8_length(kept.column("text")).to_pylist()
-    columns = [kept.column(name).to_pylist() for name in ("id", "language", "source")]
-    alike = Counter(zip(lengths, *columns[1:], strict=True))
+    columns = [kept.column(name).to_pylist() for name in ("language", "source")]
+    alike = Counter(zip(lengths, *columns, strict=True))
     for (length, language, source), num in alike.items():
         tally.count_document("kept", length, language, source, num)
-    for index, (label, *where) in enumerate(zip(*columns, strict=True)):
-        if tally.wants("kept", label):
-            tally.add_sample("kept", label, kept.column("text")[index].as_py(), *where)
     for value in pc.value_counts(kept.column("licence")).to_pylist():
         tally.count("licences", licence=value["values"] or "", documents=value["counts"])
-    notes = zip(kept.column("altered").to_pylist(), *columns[1:], strict=True)
-    for (altered, language, source), documents in Counter(notes).items():
-        for rule, _, counts in (note.partition("=") for note in (altered or "").split()):
-            count, lost = map(int, counts.split(":"))
-            sums = {"documents": documents, "pieces": documents * count}
-            sums["characters"] = documents * lost
-            tally.count("altered_by_source", rule=rule, language=language, source=source, **sums)
+    for altered, documents in Counter(kept.column("altered").to_pylist()).items():
+        for rule, _, lost in (note.partition("=") for note in (altered or "").split()):
+            characters = documents * int(lost)
+            tally.count("altered", rule=rule, documents=documents, characters=characters)

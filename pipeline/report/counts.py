@@ -1,17 +1,16 @@
-"""What was counted while cleaning, and a few texts of each kind for a reader: each batch
-counts and chooses for itself, then all are added.
+"""What was counted while cleaning, and an example of each reason and rule: each batch counts and
+chooses for itself, then all are added.
 
 Counts are rows of tables with names for their columns (`TABLES`). A report groups these rows.
 A row may name any source, such as its own URL: `MAX_SOURCES` of them are told apart.
 """
 
 import json
-from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from heapq import nsmallest
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -20,11 +19,8 @@ from pipeline.decontaminate.match import Decontaminated
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import RULES
 
-NUM_EXAMPLES = 20  # rows that could not be read, named in the report
-NUM_SAMPLES = 20
-# of what a rule changed
-NUM_CHANGED, CHANGED = 2, "changed by "
-SAMPLE_CHARACTERS = 200
+NUM_FAULTS = 20  # rows that could not be read, named in the report
+EXAMPLE_CHARACTERS = 200
 TOTALS = ("documents_in", "documents_kept", "characters_in", "characters_kept")
 # By table: keys and sums. "characters" is a power of two: so many or more, less than twice as many.
 # "kind" of a contamination is how a benchmark text was found (pipeline/decontaminate/match.py), or
@@ -34,7 +30,7 @@ TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "removed": (("reason", "language", "source"), ("documents", "characters")),
     "malformed": (("reason", "language", "source"), ("documents",)),
     "licences": (("licence",), ("documents",)),  # of those kept; "" where none is named
-    "altered_by_source": (("rule", "language", "source"), ("documents", "pieces", "characters")),
+    "altered": (("rule",), ("documents", "characters")),  # of documents that stay
     "benchmarks": (("task",), ("texts", "too_short")),
     "contamination": (("task", "kind", "language"), ("count",)),
 }
@@ -54,7 +50,7 @@ def chosen_sources(sources: Collection[str]) -> Collection[str]:
     """
     if len(sources) <= MAX_SOURCES:
         return sources
-    ordered = sorted(sources, key=lambda source: (sample_number(source), source))
+    ordered = sorted(sources, key=lambda source: (_number(source), source))
     return frozenset(ordered[:MAX_SOURCES])
 
 
@@ -91,40 +87,7 @@ def sum_by(rows: Iterable[Mapping[str, Any]], key: str, name: str) -> dict[str, 
     return {row[key]: row[name] for row in group_by(rows, [key], [name])}
 
 
-class Sample(NamedTuple):
-    """A text, cut short, and where it stood."""
-
-    label: str
-    language: str
-    source: str
-    text: str
-
-
-@dataclass
-class Samples:
-    """The `most` texts of one kind whose labels have the smallest hashes: the same however the
-    corpus was divided."""
-
-    most: int = NUM_SAMPLES
-    chosen: list[tuple[int, Sample]] = field(default_factory=list)  # by hash
-
-    def wants(self, label: str) -> bool:
-        """Whether a text of this label would be kept; cheaper than making the text to show."""
-        return len(self.chosen) < self.most or sample_number(label) < self.chosen[-1][0]
-
-    def add(self, sample: Sample) -> None:
-        entry = sample_number(sample.label), sample
-        if entry not in self.chosen:
-            insort(self.chosen, entry)
-            del self.chosen[self.most :]
-
-    def listed(self) -> list[Sample]:
-        """In order of language, source and label."""
-        samples = (sample for _, sample in self.chosen)
-        return sorted(samples, key=lambda one: (one.language, one.source, one.label, one.text))
-
-
-def sample_number(label: str) -> int:
+def _number(label: str) -> int:
     return xxhash.xxh3_64_intdigest(label.encode("utf-8", "surrogatepass"))
 
 
@@ -188,14 +151,15 @@ class StatisticsSample:
 
 @dataclass
 class Tally:
-    """Sums by table and key, and texts to show by reason or "kept"."""
+    """Sums by table and key, and a text to show by reason or rule."""
 
     tables: dict[str, Table] = field(
         default_factory=lambda: {name: Table(*columns) for name, columns in TABLES.items()}
     )
     files: list[dict[str, Any]] = field(default_factory=list)  # path, documents, malformed
-    examples: list[str] = field(default_factory=list)  # "file:row: reason: detail"
-    samples: dict[str, Samples] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)  # "file:row: reason: detail"
+    # of the document whose label has the smallest hash: the same however the corpus was divided
+    examples: dict[str, tuple[int, str]] = field(default_factory=dict)
     # by language and profile
     statistics: dict[tuple[str, str], StatisticsSample] = field(default_factory=dict)
 
@@ -232,7 +196,7 @@ class Tally:
         where = row["language"], row["source"]
         counts = {"documents": 1, "characters": num_characters or len(row["text"])}
         self.count(table, reason=row["reason"], language=where[0], source=where[1], **counts)
-        self.add_sample(row["reason"], label, row["text"], *where)
+        self.add_example(row["reason"], label, lambda: row["text"], row["language"])
 
     def add_decontaminated(self, decontaminated: Decontaminated, language: str) -> None:
         """Count the matches in one document; what was done counts for each of their tasks."""
@@ -262,29 +226,18 @@ class Tally:
         if self.statistics[key].wants(number):
             self.statistics[key].add(number, num_characters, measure())
 
-    def add_example(self, example: str) -> None:
+    def add_fault(self, fault: str) -> None:
         """Remember a row that could not be read, while there are few."""
-        if len(self.examples) < NUM_EXAMPLES:
-            self.examples.append(example)
+        if len(self.faults) < NUM_FAULTS:
+            self.faults.append(fault)
 
-    def wants(self, name: str, label: str) -> bool:
-        """Whether `add_sample` would keep it."""
-        return name not in self.samples or self.samples[name].wants(label)
-
-    def add_sample(self, name: str, label: str, text: str, language: str, source: str) -> None:
-        """Show this text, masked and cut short, if it is among those chosen.
-
-        `name` is a reason, "kept" or, behind `CHANGED`, a rule.
-        """
-        if self.wants(name, label):
-            text = mask_pii(text, language)[0]
-            shown = text if len(text) <= SAMPLE_CHARACTERS else f"{text[:SAMPLE_CHARACTERS]}…"
-            sample = Sample(label, language, source, shown)
-            self.samples_of(name).add(sample)
-
-    def samples_of(self, name: str) -> Samples:
-        most = NUM_CHANGED if name.startswith(CHANGED) else NUM_SAMPLES
-        return self.samples.setdefault(name, Samples(most))
+    def add_example(self, name: str, label: str, show: Callable[[], str], language: str) -> None:
+        """Take a text of a reason or rule, masked and cut short, if its label is the one chosen."""
+        number = _number(label)
+        if name not in self.examples or number < self.examples[name][0]:
+            text = mask_pii(show(), language)[0]
+            cut = f"{text[:EXAMPLE_CHARACTERS]}…" if len(text) > EXAMPLE_CHARACTERS else text
+            self.examples[name] = number, cut
 
     def add(self, other: "Tally") -> None:
         """Add the tally of later files."""
@@ -298,12 +251,10 @@ class Tally:
                 self.files[-1]["malformed"] += file["malformed"]
             else:
                 self.files.append(dict(file))
-        for example in other.examples:
-            self.add_example(example)
-        for name, samples in other.samples.items():
-            mine = self.samples_of(name)
-            for sample in samples.listed():
-                mine.add(sample)
+        for fault in other.faults:
+            self.add_fault(fault)
+        for name, example in other.examples.items():
+            self.examples[name] = min(example, self.examples.get(name, example))
         for key, of_key in other.statistics.items():
             self.statistics.setdefault(key, StatisticsSample(of_key.limits)).merge(of_key)
 
@@ -325,8 +276,8 @@ class Tally:
         value = {
             "rows": {name: self.rows(name) for name in TABLES},
             "files": self.files,
-            "examples": self.examples,
-            "samples": {name: chosen.listed() for name, chosen in sorted(self.samples.items())},
+            "faults": self.faults,
+            "examples": dict(sorted(self.examples.items())),
             "statistics": [
                 [*key, asdict(of_key)] for key, of_key in sorted(self.statistics.items())
             ],
@@ -336,13 +287,11 @@ class Tally:
 
 def tally_from_json(text: str) -> Tally:
     value = json.loads(text)
-    tally = Tally(files=value["files"], examples=value["examples"])
+    examples = {name: (number, text) for name, (number, text) in value["examples"].items()}
+    tally = Tally(files=value["files"], faults=value["faults"], examples=examples)
     for table, rows in value["rows"].items():
         for row in rows:
             tally.tables[table].add(row)
-    for name, samples in value["samples"].items():
-        for sample in samples:
-            tally.samples_of(name).add(Sample(*sample))
     for language, profile, sample in value["statistics"]:
         tally.statistics[language, profile] = StatisticsSample(**sample)
     return tally
@@ -356,14 +305,13 @@ def report_json(tally: Tally) -> dict[str, Any]:
         "sources": group_by(documents, ["language", "source"], TOTALS),
         "languages": group_by(documents, ["language"], TOTALS),
         "lengths": group_by(documents, ["characters"], TOTALS[:2]),
-        "altered": sum_by(tally.rows("altered_by_source"), "rule", "documents"),
         **{name: tally.rows(name) for name in TABLES if name != "documents"},
         "statistics": [
             {"language": language, "profile": profile} | row
             for (language, profile), sample in sorted(tally.statistics.items())
             for row in sample.rows()
         ],
-        "malformed_examples": tally.examples,
-        "samples": {name: chosen.listed() for name, chosen in sorted(tally.samples.items())},
+        "faults": tally.faults,
+        "examples": {name: text for name, (_, text) in sorted(tally.examples.items())},
         "files": tally.files,
     }

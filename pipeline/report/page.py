@@ -7,9 +7,8 @@ from typing import Any
 
 from electrify.page.page import Page
 from electrify.stage.folder import write_json
-from pipeline.report.counts import CHANGED, Rows, Tally, group_by, report_json, sum_by
+from pipeline.report.counts import Rows, Tally, report_json, sum_by
 
-_EXAMPLE = 60  # characters of one
 _MAX_ROWS = 200  # of a table; report.json has them all
 Report = Mapping[str, Any]  # as `report_json` makes it
 
@@ -30,10 +29,8 @@ def _page(report: Report) -> Page:
         "Lengths": _lengths,
         "Statistics and limits": _statistics,
         "Removed documents by source": _removed,
-        "Kept documents that a rule changed": _altered,
         "Benchmark texts": _contamination,
         "Files": _faults,
-        "Samples": _samples,
     }.items():
         with page.fold(title, is_section=True):
             add(page, report)
@@ -60,7 +57,7 @@ def _result(page: Page, report: Report) -> None:
                 _percent(rows, num_rows),
                 lost,
                 _percent(lost, totals["characters_in"]),
-                next((text[:_EXAMPLE] for *_, text in report["samples"].get(key, [])), ""),
+                report["examples"].get(key, ""),
             )
             for name, key, rows, lost in losses(report)
         ],
@@ -76,13 +73,12 @@ def losses(report: Report) -> list[tuple[str, str, int | None, int]]:
     lost: list[tuple[str, str, int | None, int]] = [(n, n, rows[n], characters[n]) for n in rows]
     faults = sum_by(report["malformed"], "reason", "documents")
     lost += [(f"not read: {reason}", reason, n, 0) for reason, n in faults.items()]
-    altered = group_by(report["altered_by_source"], ["rule"], ["documents", "characters"])
     changes = [
-        (f"{rule}, of documents that stay", f"{CHANGED}{rule}", rows, lost)
-        for rule, rows, lost in map(dict.values, altered)
+        (f"{rule}, of documents that stay", rule, rows, lost)
+        for rule, rows, lost in map(dict.values, report["altered"])
     ]
     rest = totals["characters_in"] - totals["characters_kept"] - sum(characters.values())
-    rest -= sum(row["characters"] for row in altered)
+    rest -= sum(row["characters"] for row in report["altered"])
     by_characters = [sorted(of, key=lambda loss: -loss[3]) for of in (lost, changes)]
     return [*chain(*by_characters), ("masks and white space, removed less added", "", None, rest)]
 
@@ -97,10 +93,8 @@ def _sources(page: Page, report: Report) -> None:
 
 
 def _languages(page: Page, report: Report) -> None:
-    rows = report["languages"]
-    headers = ("language", "documents in", "kept", "characters in", "kept", "characters kept, %")
-    percents = [round(100 * r["characters_kept"] / max(1, r["characters_in"]), 1) for r in rows]
-    page.table(headers, [(*r.values(), p) for r, p in zip(rows, percents, strict=True)])
+    headers = ("language", "documents in", "kept", "characters in", "kept")
+    _table(page, headers, report["languages"])
 
 
 def _lengths(page: Page, report: Report) -> None:
@@ -141,16 +135,6 @@ def _removed(page: Page, report: Report) -> None:
     _table(page, headers, report["removed"], "documents")
 
 
-def _altered(page: Page, report: Report) -> None:
-    rows = report["altered_by_source"]
-    sums = group_by(rows, ["rule"], ["documents", "pieces", "characters"])
-    headers = ("rule", "documents", "changes", "characters removed")
-    page.table(headers, [tuple(row.values()) for row in sums])
-    if rows:
-        page.heading("By source", level=3)
-        _table(page, ("rule", "language", "source", *headers[1:]), rows, "documents")
-
-
 def _contamination(page: Page, report: Report) -> None:
     known, rows = report["benchmarks"], report["contamination"]
     if known:
@@ -185,19 +169,7 @@ def _faults(page: Page, report: Report) -> None:
     if num_malformed:
         faults = sum_by(report["malformed"], "reason", "documents")
         page.table(("fault", "rows"), list(faults.items()))
-        examples = [("", example) for example in report["malformed_examples"]]
-        page.text_samples("First faults", examples)
-
-
-def _samples(page: Page, report: Report) -> None:
-    samples = report["samples"]
-    page.paragraph("Chosen by a hash of where the document stood.")
-    for name in sorted(samples, key=lambda name: (name != "kept", name)):
-        shown = [
-            (" · ".join(filter(None, (language, source, label))), text)
-            for label, language, source, text in samples[name]
-        ]
-        page.text_samples(name, shown)
+        page.text_samples("First faults", [("", fault) for fault in report["faults"]])
 
 
 def _table(page: Page, headers: Sequence[str], rows: Rows, largest: str = "") -> None:

@@ -88,13 +88,14 @@ def test_documents_removed_and_report(corpus, cleaned):
     assert sum(row["documents"] for row in found["removed"]) == totals["removed"]
     assert sum(file["documents"] for file in found["files"]) == totals["documents_in"]
     assert found["files"][3]["documents"] == 0
-    assert f"{corpus}/b.jsonl:255: malformed_json: " in found["malformed_examples"][0]
-    assert f"{corpus}/c.jsonl.gz:" in found["malformed_examples"][-1]
+    assert f"{corpus}/b.jsonl:255: malformed_json: " in found["faults"][0]
+    assert f"{corpus}/c.jsonl.gz:" in found["faults"][-1]
     # of the 250 with markup 50 are duplicates, and so is not kept what had markup alone
     rules = ("html_removed", "url_removed", "whitespace_squeezed")
-    assert found["altered"] == dict.fromkeys(rules, 200)
-    assert all(row["characters"] >= row["documents"] for row in found["altered_by_source"])
-    assert all("<" in text for *_, text in found["samples"]["changed by html_removed"])
+    altered = {row["rule"]: row["documents"] for row in found["altered"]}
+    assert altered == dict.fromkeys(rules, 200)
+    assert all(row["characters"] >= row["documents"] for row in found["altered"])
+    assert "<" in found["examples"]["html_removed"]
     names = {"manifest.json", "report.html", "report.json"}
     tables = {"documents-00000.parquet", "removed-00000.parquet"}
     assert {path.name for path in folder.iterdir()} == names | tables
@@ -201,9 +202,8 @@ def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
     without = [text.removeprefix(f"{notice}\n") for text in [*texts[:3], *texts[4:], near]]
     assert kept == [*[f"{notice}\n{text}" for text in without[:20]], *without[20:]]
     found = report(folder)
-    assert found["altered"]["repeated_lines_removed"] == 10
-    rows = [r for r in found["altered_by_source"] if r["rule"] == "repeated_lines_removed"]
-    assert sum(row["characters"] for row in rows) == 10 * len(f"{notice}\n")
+    (row,) = [row for row in found["altered"] if row["rule"] == "repeated_lines_removed"]
+    assert (row["documents"], row["characters"]) == (10, 10 * len(f"{notice}\n"))
     assert found["totals"]["documents_in"] == 33 == len(kept) + found["totals"]["removed"]
 
     # many shards, filled little by little: the same rows

@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 from pipeline.decontaminate.match import Decontaminated, Match
 from pipeline.report.counts import (
     MAX_SOURCES,
-    NUM_SAMPLES,
     OTHER,
-    Sample,
-    Samples,
     Tally,
     report_json,
     tally_from_json,
@@ -20,30 +17,18 @@ from pipeline.report.counts import (
 from pipeline.report.page import write_report
 from pipeline.rules.quality import Drop
 
-PLACES = st.tuples(st.sampled_from(["ko", "en", "de"]), st.sampled_from(["a", "b", "c", "d"]))
-ROWS = st.lists(st.tuples(st.integers(0, 300), PLACES), max_size=150, unique_by=lambda r: r[0])
 
-
-def _samples(rows):
-    samples = Samples()
-    for number, (language, source) in rows:
-        label = f"{number:09d}"
-        wanted = samples.wants(label)
-        samples.add(Sample(label, language, source, f"text {number}"))
-        assert wanted == any(sample.label == label for sample in samples.listed())
-    return samples
-
-
-@given(ROWS, st.integers(1, 6), st.randoms(use_true_random=False))
-def test_samples_do_not_depend_on_how_rows_are_divided(rows, num_parts, rng):
-    whole = _samples(rows).listed()
-    shuffled = list(rows)
-    rng.shuffle(shuffled)
-    merged = Tally()
+@given(st.sets(st.integers(0, 300), max_size=60), st.integers(1, 6))
+def test_the_example_does_not_depend_on_how_rows_are_divided(numbers, num_parts):
+    whole, merged = Tally(), Tally()
     for part in range(num_parts):
-        merged.add(Tally(samples={"kept": _samples(shuffled[part::num_parts])}))
-    assert merged.samples["kept"].listed() == whole
-    assert len(whole) == min(NUM_SAMPLES, len(rows))
+        tally = Tally()
+        for number in sorted(numbers)[part::num_parts]:
+            for one in (tally, whole):
+                one.add_example("empty", f"{number:09d}", f"text {number}".format, "ko")
+        merged.add(tally_from_json(tally.to_json()))
+    assert merged.examples == whole.examples
+    assert len(merged.examples) == bool(numbers)
 
 
 def _url(n):
@@ -64,13 +49,11 @@ def _fill(tally, numbers, source_of=lambda n: f"s{n % 4}"):
             tally.add_removed("removed", _row(reason, f"<removed {n}>", *where), label)
         else:
             tally.count_document("kept", len(text), *where)
-            tally.add_sample("kept", label, text, *where)
         if n % 4 == 0:
-            place = {"language": where[0], "source": where[1]}
-            tally.count("altered_by_source", rule="html_removed", documents=1, pieces=2, **place)
+            tally.count("altered", rule="html_removed", documents=1, characters=2)
         if n % 100 == 0:
             tally.add_removed("malformed", _row("bad_json", "{", *where), f"b.jsonl:{n}")
-            tally.add_example(f"b.jsonl:{n}: bad_json: expecting value")
+            tally.add_fault(f"b.jsonl:{n}: bad_json: expecting value")
 
 
 @pytest.mark.parametrize("num_parts", [3, 40])
@@ -90,9 +73,8 @@ def test_parts_add_up_to_the_whole_and_many_sources_make_few_groups(num_parts):
     assert len(found) == MAX_SOURCES + 1
     assert found.total() == num
     assert all(found[name] == expected[name] for name in found.keys() - {OTHER})
-    for table, documents in (("removed", report["totals"]["removed"]), ("altered_by_source", 750)):
-        assert {row["source"] for row in report[table]} <= found.keys()
-        assert sum(row["documents"] for row in report[table]) == documents
+    assert {row["source"] for row in report["removed"]} <= found.keys()
+    assert sum(row["documents"] for row in report["removed"]) == report["totals"]["removed"]
 
 
 def test_every_document_of_the_report_is_counted_once():
@@ -111,8 +93,7 @@ def test_every_document_of_the_report_is_counted_once():
         assert sum(row["documents_in"] for row in rows) == totals["documents_in"]
         assert sum(row["documents_kept"] for row in rows) == totals["documents_kept"]
     assert sum(row["documents"] for row in report["removed"]) == totals["removed"]
-    assert report["altered"] == {"html_removed": 100}
-    assert sum(row["pieces"] for row in report["altered_by_source"]) == 200
+    assert report["altered"] == [{"rule": "html_removed", "documents": 100, "characters": 200}]
     counts = {(row["task"], row["kind"]): row["count"] for row in report["contamination"]}
     assert counts == {
         ("glue-rte", "near"): 2,
@@ -134,7 +115,7 @@ def test_markup_in_documents_stays_text(tmp_path):
         tally.count_document("in", 20, language, HOSTILE)
     tally.add_removed("removed", _row("too_short", HOSTILE, "ko", HOSTILE), "1")
     tally.add_removed("malformed", _row("malformed_json", HOSTILE, "ko", HOSTILE), HOSTILE)
-    tally.add_example(HOSTILE)
+    tally.add_fault(HOSTILE)
     tally.count("contamination", task=HOSTILE, kind="sentence", language="ko", count=3)
     tally.files.append({"path": HOSTILE, "documents": 1, "malformed": 1})
     write_report(tally, tmp_path)
