@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 
@@ -94,10 +94,9 @@ def text_rules_for(rules: CleanRules, source: Source) -> tuple[Rule, ...]:
     if comments:
         max_repeats = min(max_repeats or COMMENT_REPEATS, COMMENT_REPEATS)
     markdown, mojibake = rules.remove_markdown, rules.repair_mojibake
-    misread = partial(repair_mojibake, language=source.language)
     chosen: list[tuple[bool, str, Callable[[str], str]]] = [
         (True, "lost_characters_removed", remove_lost_characters),
-        (mojibake, "mojibake_repaired", misread),
+        (mojibake, "mojibake_repaired", repair_mojibake),
         (True, "control_characters_removed", remove_control_characters),
         (True, "whitespace_squeezed", squeeze_whitespace),
         (True, "csv_quotes_removed", remove_csv_quotes),
