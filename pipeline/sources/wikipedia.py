@@ -230,9 +230,8 @@ class _Scan:
             self._drop("{{", "")
             return
         pieces = self._pop().pieces
-        language = self._words.language
-        forms = shown_forms(pieces[0], language) if pieces else None
-        words = shown_words("".join(pieces), forms, language) if forms else ""
+        forms = shown_forms(pieces[0], self._words.language) if pieces else None
+        words = shown_words("".join(pieces), forms) if forms else ""
         self._stack[-1].pieces.append(words or HOLE)
 
     def _close_link(self) -> None:

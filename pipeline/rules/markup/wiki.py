@@ -35,14 +35,13 @@ def remove_wikitext(text: str) -> str:
 
 def _words(template: re.Match[str]) -> str:
     forms = shown_forms(template[1], "en")
-    return (shown_words(template[1], forms, "en") if forms else "") or HOLE
+    return (shown_words(template[1], forms) if forms else "") or HOLE
 
 
 # What a template of MediaWiki shows of its arguments, by the forms in data/templates.toml.
 
 _TEMPLATES = read_table("templates")
 _RANGES, _UNITS = _TEMPLATES["ranges"], _TEMPLATES["units"]
-_THOUSANDS = {"hi": re.compile(r"\B(?=(?:\d\d)*\d{3}$)")}  # 12,34,567
 
 HOLE = "\x00"  # stands where markup without words was removed
 
@@ -80,14 +79,14 @@ def shown_forms(beginning: str, language: str) -> tuple[str, ...] | None:
     return forms.get(function.rstrip() + ":") if colon else forms.get(f"{family}{hyphen}*")
 
 
-def shown_words(inside: str, forms: tuple[str, ...], language: str) -> str:
+def shown_words(inside: str, forms: tuple[str, ...]) -> str:
     """The first of the forms whose slots all have words, filled; otherwise nothing."""
     head, _, rest = inside.partition("|")
     unnamed = head.partition(":")[2:] if ":" in head else ()
     arguments = _arguments([*unnamed, *(rest.split("|") if rest else ())])
     for form in forms:
         pieces = _RE["slot"].split(form)
-        pieces[1::2] = [_fill(slot, arguments, language) for slot in pieces[1::2]]
+        pieces[1::2] = [_fill(slot, arguments) for slot in pieces[1::2]]
         if all(pieces[1::2]):
             return "".join(pieces)
     return ""
@@ -106,63 +105,20 @@ def _arguments(parts: list[str]) -> dict[str, str]:
     return arguments
 
 
-def _unnamed(arguments: dict[str, str], first: int = 1) -> list[str]:
-    unnamed: list[str] = []
-    while (words := arguments.get(str(first + len(unnamed)))) is not None:
-        unnamed.append(words)
-    return unnamed
-
-
-def _fill(slot: str, arguments: dict[str, str], language: str) -> str:
-    if slot == "=":
-        return _converted(_unnamed(arguments), language)
-    if slot[0] == "*":
-        return slot[1:].join(filter(None, _unnamed(arguments)))
-    if slot[0] == "@":
-        return _date(_unnamed(arguments, int(slot[1:]))[:3], language)
-    if slot[0] == "#":
-        return grouped(arguments.get(slot[1:], ""), language)
+def _fill(slot: str, arguments: dict[str, str]) -> str:
+    if slot[0] in "=*":
+        unnamed = [words for name, words in arguments.items() if name.isdecimal()]
+        return _converted(unnamed) if slot == "=" else slot[1:].join(filter(None, unnamed))
     if "," in slot:
         return ", ".join(filter(None, (arguments.get(name) for name in slot.split(","))))
     return next(filter(None, (arguments.get(name) for name in slot.split("|"))), "")
 
 
-def grouped(number: str, language: str) -> str:
-    """1234567.5 as 1,234,567.5, or as the language writes it; what is no number stays."""
-    match = _RE["number"].fullmatch(number)
-    if match is None:
-        return number
-    thousands, point = _TEMPLATES["digits"].get(language, ",.")
-    places = _THOUSANDS.get(language, _RE["western_thousands"])
-    whole = places.sub(thousands, match[2])
-    return f"{match[1]}{whole}{point + match[3] if match[3] else ''}"
-
-
-def _date(parts: list[str], language: str) -> str:
-    parts = [part for part in parts if part]
-    if not parts or not all(part.isdecimal() and len(part) <= 4 for part in parts):
-        return " ".join(parts)
-    months = _TEMPLATES["months"].get(language, "").split()
-    if months and len(parts) > 1 and 1 <= int(parts[1]) <= 12:
-        parts[1] = months[int(parts[1]) - 1]
-    forms = _TEMPLATES["dates"].get(language, _TEMPLATES["dates"]["other"])
-    return str(forms[len(parts) - 1]).format(*(part.lstrip("0") or part for part in parts))
-
-
-def _converted(parts: list[str], language: str) -> str:
-    """As Module:Convert writes the numbers and units that it is given: "5–10 km", "5 ft 11 in"."""
-    words, at, parts = "", 0, parts[:16]
-    while at < len(parts):
-        words += grouped(parts[at], language)
-        separator = _RANGES.get(parts[at + 1].strip()) if at + 2 < len(parts) else None
-        if separator is None:
-            unit = parts[at + 1] if at + 1 < len(parts) else ""
-            words += f" {_UNITS.get(unit, unit)}"
-            # a smaller unit may follow, as in 5|ft|11|in; one number alone is a precision
-            number, smaller = (*parts[at + 2 : at + 4], "", "")[:2]
-            if not _RE["number"].fullmatch(number) or smaller not in _TEMPLATES["smaller"]:
-                break
-            separator = " "
-        words += separator
-        at += 2
-    return words.strip()
+def _converted(parts: list[str]) -> str:
+    """Numbers and their unit, as `convert` is given them: "5–10 km"."""
+    words = ""
+    for at, part in enumerate(parts[:16]):
+        if at % 2 and part not in _RANGES:
+            return f"{words} {_UNITS.get(part, part)}"
+        words += _RANGES.get(part, part)
+    return words

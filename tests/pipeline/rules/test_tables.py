@@ -25,7 +25,3 @@ def test_a_limit_of_the_config_has_a_rule_and_a_language_no_unknown_key():
     del tables["rules"]
     for name, row in tables.items():
         assert row.keys() <= limits | words, name
-
-
-def test_a_year_has_twelve_months():
-    assert {len(names.split()) for names in read_table("templates")["months"].values()} == {12}
