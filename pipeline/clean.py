@@ -335,12 +335,8 @@ def _summary(tally: Tally) -> dict[str, int]:
         f"clean: {counts['documents']:,} of {counts['documents_in']:,} documents kept, "
         f"{counts['characters']:,} characters"
     )
-    num_damaged = tally.by_reason("malformed").get("unreadable_file", 0)
-    if num_damaged:
-        warn(
-            f"{num_damaged:,} damaged file(s) were read up to the damage; nobody knows how much is "
-            "lost: see unreadable_file in report.html"
-        )
+    if num_damaged := tally.by_reason("malformed").get("unreadable_file", 0):
+        warn(f"{num_damaged:,} damaged file(s) were read up to the damage; see report.html")
     if num_rows := counts["malformed"] - num_damaged:
         warn(f"{num_rows:,} row(s) could not be read, the first {tally.faults[0]}; see report.html")
     if empty := [f["path"] for f in tally.files if not f["documents"] + f["malformed"]]:

@@ -27,7 +27,6 @@ import apache_beam as beam
 import apache_beam.pipeline as beam_pipeline
 from apache_beam.options.pipeline_options import (
     DirectOptions,
-    GoogleCloudOptions,
     PipelineOptions,
     StandardOptions,
 )
@@ -254,8 +253,7 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
     what the system refused a worker as `OSError`: Beam hides them in an error of its own, or adds
     the name of a step.
 
-    `UserError` also if a cluster gives a job up, or if the options ask Dataflow for a job graph
-    that nobody runs.
+    `UserError` also if a cluster gives a job up.
     """
     try:
         pipeline.run().wait_until_finish()
@@ -265,12 +263,6 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
         if is_of_beam and (hidden := _hidden_error(error, pipeline.runner)):
             raise hidden from error
         raise
-    cloud = pipeline.options.view_as(GoogleCloudOptions)
-    if cloud.template_location and _is_dataflow(pipeline.runner):
-        raise UserError(
-            "--template_location: Beam has built the job graph, and nothing was run; leave the "
-            "option out"
-        )
 
 
 def _hidden_error(error: Exception, runner: Any) -> BaseException | None:

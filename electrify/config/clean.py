@@ -82,8 +82,7 @@ class Source(Section):
     """Field with the language of a row, `ko`, `kor` or `kor_Hang`. It is taken where it is one of
     the source's languages, else the text decides."""
     path: Annotated[Address, Field(min_length=1)]
-    """A glob, local or an address (`gs://...`). `huggingface`: a hub name or a folder of
-    `save_to_disk`."""
+    """A glob, local or an address (`gs://...`). `huggingface`: a hub name."""
     name: str | None = None
     """`source` of the documents without one. `huggingface`: the data set's subset."""
     split: str = "train"

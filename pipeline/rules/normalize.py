@@ -64,15 +64,8 @@ def changed_part(before: str, after: str) -> str:
 
 
 def _num_equal(one: str, other: str) -> int:
-    """Characters from the start; by halves, as slices are compared fast."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 _TABLE = read_table("normalize")

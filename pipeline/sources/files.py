@@ -34,7 +34,7 @@ from pipeline.sources.input_file import (
     text_ending,
 )
 from pipeline.sources.json_file import TextPath, is_object_a_line
-from pipeline.sources.lines import has_bare_returns, head_of
+from pipeline.sources.lines import head_of
 from pipeline.sources.readers import KIND_OF_ENDING, REFUSED
 from pipeline.sources.stored import (
     DAMAGED_ARCHIVE,
@@ -328,7 +328,7 @@ def _is_lines(file: InputFile, source: Source) -> bool:
     if source.kind != "jsonl" and (source.kind, source.document) != ("text", "line"):
         return False
     head = head_of(file)
-    if has_bare_returns(head) or not is_utf8(marked_encoding(head) or "utf-8"):
+    if not is_utf8(marked_encoding(head) or "utf-8"):
         return False
     path = TextPath.parse(source.text_field)
     return source.kind == "text" or (path.list_keys is None and is_object_a_line(head, path))

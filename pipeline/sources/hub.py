@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub, and folders that `save_to_disk` wrote, read as a stream."""
+"""Data sets of the Hugging Face hub, or of a folder in such a form, read as a stream."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -31,15 +31,17 @@ def hub_files(source: Source, where: str) -> list[InputFile]:
     """
     if source.path.startswith(("/", ".", "~")) and not Path(source.path).is_dir():
         raise UserError(f"{where}: no such folder (relative paths start at {Path.cwd()})")
+    if any((Path(source.path) / name).is_file() for name in ("state.json", "dataset_dict.json")):
+        raise UserError(
+            f"{where} was written by `save_to_disk`: write it as Parquet, each split by "
+            "`datasets.load_from_disk(FOLDER).to_parquet(FILE)`, and read it with kind = 'parquet'"
+        )
     try:
-        if _is_saved(source.path):
-            rows, revision, num_bytes = _saved(source.path, source.split)
-        else:
-            builder = _load_builder(source.path, source.name, None)
-            rows = builder.as_streaming_dataset(source.split)
-            revision = _revision(builder, source.split)
-            known = (builder.info.splits or {}).get(source.split)
-            num_bytes = (known.num_bytes if known else 0) or MAX_PART_BYTES * rows.num_shards
+        builder = _load_builder(source.path, source.name, None)
+        rows = builder.as_streaming_dataset(source.split)
+        revision = _revision(builder, source.split)
+        known = (builder.info.splits or {}).get(source.split)
+        num_bytes = (known.num_bytes if known else 0) or MAX_PART_BYTES * rows.num_shards
         columns, num_shards = rows.column_names, rows.num_shards
     except Exception as error:  # of the network, the hub, the data set's files: all kinds
         raise UserError(f"{where} cannot be opened: {_explain(error)}") from error
@@ -73,26 +75,6 @@ def read_huggingface(file: InputFile, source: Source, max_line_bytes: int) -> It
         raise UserError(f"{where} cannot be read: {_explain(error)}") from error
 
 
-def _is_saved(path: str) -> bool:
-    """Whether `save_to_disk` wrote the folder; the hub has no addresses."""
-    names = ("dataset_dict.json", "state.json")
-    return "://" in path or any((Path(path) / name).is_file() for name in names)
-
-
-def _saved(path: str, split: str) -> tuple[Any, str, int]:
-    """Rows, revision and bytes of a saved folder."""
-    import datasets  # takes seconds, and only this kind of source needs it
-
-    saved = datasets.load_from_disk(path)
-    if isinstance(saved, datasets.DatasetDict):
-        if split not in saved:
-            raise UserError(f"no split {split!r} (there are: {', '.join(saved)})")
-        saved = saved[split]
-    files = [file["filename"] for file in saved.cache_files]
-    rows = saved.to_iterable_dataset(num_shards=max(1, min(len(files), len(saved))))
-    return rows, _LOCAL + digest_of(list(map(fingerprint, files))), saved.data.nbytes
-
-
 def _load_builder(path: str, name: str | None, revision: str | None) -> Any:
     import datasets
 
@@ -103,8 +85,6 @@ def _load_builder(path: str, name: str | None, revision: str | None) -> Any:
 @lru_cache(maxsize=4)
 def _rows(path: str, revision: str | None, name: str | None, split: str) -> Any:
     """Asking the hub for a data set's files takes seconds, and a worker reads several shards."""
-    if _is_saved(path):
-        return _saved(path, split)[0]
     return _load_builder(path, name, revision).as_streaming_dataset(split)
 
 
@@ -119,4 +99,4 @@ def _explain(error: Exception) -> str:
     text = hub_failure(error)
     if text == first_line(error):
         return f"{type(error).__name__}: {text}"
-    return f"{text}. A copy saved by save_to_disk is read without the hub"
+    return f"{text}. A copy as Parquet is read without the hub, kind = 'parquet'"

@@ -156,21 +156,13 @@ def _fail(error: Exception) -> Iterator[bytes]:
 def read_text_chunks(file: InputFile, encoding: str) -> tuple[bytes, Iterator[bytes]]:
     """The head of a whole file and all its chunks, as UTF-8.
 
-    A byte order mark counts more than `encoding`. Where lines end in carriage returns alone, as
-    old Macs write them, these become newlines.
+    A byte order mark counts more than `encoding`.
     """
     head, chunks = _gather(read_chunks(file))
     encoding = marked_encoding(head) or encoding
     if not is_utf8(encoding):
         head, chunks = _gather(to_utf8(chunks, encoding))
-    if has_bare_returns(head):
-        head, chunks = _gather(chunk.replace(b"\r", b"\n") for chunk in chunks)
     return head, chunks
-
-
-def has_bare_returns(head: bytes) -> bool:
-    """Whether lines end in carriage returns alone."""
-    return b"\r\n" not in head and head.count(b"\r") > head.count(b"\n")
 
 
 def read_text_lines(

@@ -136,11 +136,7 @@ def _read_records(file: InputFile, wanted: str, max_bytes: int) -> Iterator[_Rec
     with unpacked(file) as stream:
         version, line_feed, _ = stream.peek(HEAD_BYTES).partition(b"\n")
         if line_feed and version.startswith(b"WARC/") and not version.endswith(b"\r"):
-            detail = (
-                "its line ends are LF, where WARC has CR LF: take the file as it was published, or "
-                "end header lines with CR LF (unix2dos ends lines of texts so, too, and breaks "
-                "those of several lines)"
-            )
+            detail = "its line ends are LF, where WARC has CR LF: take the file as it was published"
             yield bad_row(1, "unreadable_file", detail, version)
             return
         pieces: Any = _Pieces(stream)

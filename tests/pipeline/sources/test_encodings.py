@@ -1,7 +1,5 @@
 """Sources in other encodings than UTF-8, and with other line ends."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,17 +39,3 @@ def test_a_byte_order_mark_counts_more_than_the_config(tmp_path, encoding):
     for named in ("utf-8", "cp949"):
         items = read_data(tmp_path, data, "text", encoding=named, document="line")
         assert [item.text for item in items] == [KOREAN, KOREAN]
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "cp949", "utf-16"])
-def test_carriage_returns_end_lines_where_nothing_else_does(tmp_path, encoding):
-    lines = [f"{i}번째 줄" for i in range(30)]
-    rows = [json.dumps({"text": line}, ensure_ascii=False) for line in lines]
-    for kind, of_kind, options in (
-        ("jsonl", rows, {}),
-        ("text", lines, {"document": "line"}),
-        ("csv", ["text,n", *(f"{line},1" for line in lines)], {}),
-    ):
-        data = "\r".join(of_kind).encode(encoding)
-        items = read_data(tmp_path, data, kind, encoding=encoding, **options)
-        assert [item.text for item in items] == lines

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from pipeline.sources.files import expand_sources, fingerprints
-from tests.pipeline.sources.reading import read_files, source_of, write_rows
+from tests.pipeline.sources.reading import read_files, write_rows
 
 datasets = pytest.importorskip("datasets")
 
@@ -21,9 +21,8 @@ ROWS = [{"text": f"글 {i}", "url": f"u{i}", "post": i // 3} for i in range(10)]
 TEXTS = [row["text"] for row in ROWS]
 
 
-@pytest.mark.parametrize("kind", ["saved", "files"])
-def test_a_data_set_by_its_shards(tmp_path, kind):
-    source = write_rows(tmp_path / "korean", kind, ROWS)
+def test_a_data_set_by_its_shards(tmp_path):
+    source = write_rows(tmp_path / "korean", "huggingface", ROWS)
     files, items = _read(source)
     parts = [(file.part, file.num_parts, file.file_index) for file in files]
     assert parts == [(0, 2, 0), (1, 2, 1)]
@@ -35,22 +34,11 @@ def test_a_data_set_by_its_shards(tmp_path, kind):
     assert [item.text for item in items] == TEXTS[:7]
     (mark,) = fingerprints(files).values()
     shutil.rmtree(tmp_path / "korean")
-    write_rows(tmp_path / "korean", kind, ROWS[:9])
+    write_rows(tmp_path / "korean", "huggingface", ROWS[:9])
     assert list(fingerprints(expand_sources([source])).values()) != [mark]
     shutil.rmtree(tmp_path / "korean")
-    if kind == "files":  # files of a saved one are open
-        with pytest.raises(ValueError, match=r"korean \(shard 1 of 2\) cannot be read"):
-            read_files(files, source)
-
-
-def test_the_split_of_a_saved_dictionary(tmp_path):
-    rows = datasets.Dataset.from_list(ROWS)
-    both = datasets.DatasetDict(train=rows.select(range(3)), test=rows.select(range(2)))
-    both.save_to_disk(tmp_path / "both")
-    assert len(_read(source_of("huggingface", tmp_path / "both"))[1]) == 3
-    assert len(_read(source_of("huggingface", tmp_path / "both", split="test"))[1]) == 2
-    with pytest.raises(ValueError, match=r"no split 'dev' \(there are: train, test\)"):
-        expand_sources([source_of("huggingface", tmp_path / "both", split="dev")])
+    with pytest.raises(ValueError, match=r"korean \(shard 1 of 2\) cannot be read"):
+        read_files(files, source)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +50,6 @@ def test_the_split_of_a_saved_dictionary(tmp_path):
     ],
 )
 def test_what_a_data_set_does_not_have_is_an_error(tmp_path, options, message):
-    source = write_rows(tmp_path / "a", "files", ROWS)
+    source = write_rows(tmp_path / "a", "huggingface", ROWS)
     with pytest.raises(ValueError, match=message):
         expand_sources([source.model_copy(update=options)])

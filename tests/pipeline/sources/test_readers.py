@@ -240,7 +240,7 @@ def test_parquet_faults(tmp_path):
     assert reasons_of(items) == ["가", "wrong_type", "invalid_utf8", "line_too_long"]
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet", "saved", "files"])
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "huggingface"])
 def test_the_id_of_a_row(tmp_path, kind):
     """`id` where the rows have it, or the field that `id_field` names, which must be there. So must
     the language that `language_field` names."""
@@ -253,7 +253,7 @@ def test_the_id_of_a_row(tmp_path, kind):
     assert [item.source_id for item in read_source(source)] == ["3", None]
     assert [item.source_id for item in read("key")] == ["a", "b"]
     assert read_source(source.model_copy(update={"language_field": "key"}))[0].language == "a"
-    if kind in ("saved", "files"):
+    if kind == "huggingface":
         with pytest.raises(ValueError, match="has no field 'none'"):
             read("none")
     else:

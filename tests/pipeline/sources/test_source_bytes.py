@@ -124,7 +124,7 @@ def test_what_breaks_off_on_its_way_is_an_error(faulty, name, error):
         fingerprints(files)
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet", "saved", "files"])
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "huggingface"])
 def test_relative_paths_are_read_from_where_they_were_listed(tmp_path, monkeypatch, kind):
     (tmp_path / "data").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -136,9 +136,8 @@ def test_relative_paths_are_read_from_where_they_were_listed(tmp_path, monkeypat
     assert [item.text for item in read_files(files, source)] == TEXTS
     assert all(file.where(1).startswith(str(path)) for file in files)  # the same wherever it runs
     shutil.rmtree(tmp_path / "data")
-    if kind != "saved":  # whose files are open
-        with pytest.raises(ValueError, match=r"cannot be read: .*FileNotFoundError"):
-            read_files(files, source)
+    with pytest.raises(ValueError, match=r"cannot be read: .*FileNotFoundError"):
+        read_files(files, source)
 
 
 def test_a_damaged_file_stops_the_stage_unless_what_is_left_of_it_is_wanted(

@@ -129,7 +129,7 @@ def test_line_ends_of_another_system_are_one_short_fault(tmp_path, kind):
     lines = record("글 " * 5000).replace(b"\r\n", b"\n")
     (fault,) = read_data(tmp_path, lines * 9, kind)
     assert fault.reason == "unreadable_file"
-    assert "unix2dos" in fault.detail
+    assert "CR LF" in fault.detail
     assert len(fault.detail) < 300
     item, fault = read_data(tmp_path, record("첫", kind="conversion") + lines, "wet")
     assert (item.text, fault.reason) == ("첫", "unreadable_file")
