@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from itertools import dropwhile, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,27 +19,30 @@ from scipy.special import softmax
 from benchmarks.metrics.tags import entities
 from benchmarks.results.predictions import score_predictions
 from benchmarks.results.results import percent
-from benchmarks.tasks.files import read_own, with_lists
+from benchmarks.tasks.files import TAGS, TOKENS, own_rows
 from benchmarks.tasks.labels import MultiLabelClassification, Regression
 from benchmarks.tasks.own import known_texts
-from benchmarks.tasks.rows import Row, folded, is_missing, nested
+from benchmarks.tasks.rows import Row, is_missing, nested
 from benchmarks.tasks.spans import Spans
-from benchmarks.tasks.tags import CharacterTagging, OwnEntityTagging, OwnWordTagging, Tagging
+from benchmarks.tasks.tags import (
+    CharacterTagging,
+    OwnEntityTagging,
+    OwnWordTagging,
+    Tagging,
+    WordTagging,
+)
 from benchmarks.tasks.task import Example, Outputs, Prediction, Task
 from benchmarks.training.finetune import choose_device
 from benchmarks.training.network import read_kept
 from benchmarks.training.trainer import Trainer
 from electrify.stage.folder import whole_file
-from electrify.storage.encodings import guess_encoding
-from electrify.storage.files import parse_json
-from electrify.storage.tables import guess_dialect, has_cells, read_rows
+from electrify.storage.encodings import text_lines
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log, warn
 
 _PART_ROWS = 512  # read, sorted by length, predicted and written at once
 _BATCH_ROWS = 32
-_HEAD_BYTES = 1 << 18  # that tell the encoding and what separates cells
-_TABLES, _LINES = (".csv", ".tsv", ".tab"), (".jsonl", ".ndjson")
+_LINES = (".jsonl", ".ndjson")
 _SAID = ("prediction", "probability")
 
 
@@ -118,62 +121,11 @@ def predictions(
 
 
 def rows_of(file: Path) -> Iterator[tuple[int, Row]]:
-    """The numbered rows of a file as an own task reads them, some at a time; of Parquet, JSON and
-    CoNLL all at once, of .txt a text a line."""
-    kind = file.suffix.lower()
-    if kind not in (".txt", *_LINES, *_TABLES):
-        yield from read_own(file)[0]
-        return
-    rows = _raw_rows(file, kind)
-    while part := list(islice(rows, _PART_ROWS)):
-        yield from part if kind == ".txt" else with_lists(part, file)
-
-
-def _raw_rows(file: Path, kind: str) -> Iterator[tuple[int, Row]]:
-    with file.open("rb") as binary:
-        head = binary.read(_HEAD_BYTES)
-    head = head[: head.rfind(b"\n") + 1] or head
-    encoding = guess_encoding(head)
-    with file.open(encoding=encoding.replace("utf-8", "utf-8-sig"), newline="") as lines:
-        try:
-            if kind in _TABLES:
-                yield from _table_rows(lines, head.decode(encoding, "replace"), kind)
-                return
-            for number, line in enumerate(lines, start=1):
-                text = line.rstrip("\r\n")
-                if kind == ".txt":
-                    yield number, {"text": text}
-                elif text.strip():
-                    row = parse_json(text, f"{file} line {number}", names_are_checked=True)
-                    if not isinstance(row, dict):
-                        raise UserError(f"{file} line {number}: {text:.80} is not an object")
-                    yield number, row
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{file} is not text in {encoding}: {error}; save it as UTF-8"
-            ) from None
-
-
-def _table_rows(lines: TextIO, head: str, kind: str) -> Iterator[tuple[int, Row]]:
-    csv.field_size_limit(2**31 - 1)  # a cell may be a whole document
-    default = "," if kind == ".csv" else "\t"
-    delimiter, escape = guess_dialect(head.lstrip("\ufeff"), default=default)
-    names: list[str] = []
-    cells = (row for _, row in read_rows(lines, delimiter, escape=escape))
-    for number, row in enumerate(
-        dropwhile(lambda row: isinstance(row, list) and not has_cells(row), cells)
-    ):
-        if isinstance(row, csv.Error):
-            raise UserError(f"{lines.name} row {number}: {row}; is a quotation mark not closed?")
-        if not names:
-            names = [folded(name) for name in row]
-        elif has_cells(row[len(names) :]):
-            raise UserError(
-                f"{lines.name} row {number}: {len(row)} cells, the first row names {len(names)}; "
-                f"put texts that hold {delimiter!r} in quotation marks"
-            )
-        elif has_cells(row):
-            yield number, dict(zip(names, row, strict=False))
+    """The numbered rows of a file as an own task reads them; of .txt a text a line."""
+    if file.suffix.lower() != ".txt":
+        return own_rows(file)[0]
+    lines, _ = text_lines(file)
+    return ((number, {"text": line.rstrip("\n")}) for number, line in enumerate(lines, start=1))
 
 
 # What a row is to the task, and what is said of it.
@@ -181,12 +133,12 @@ def _table_rows(lines: TextIO, head: str, kind: str) -> Iterator[tuple[int, Row]
 
 def _as_read(task: Task, row: Row, where: str) -> Task:
     """The task with the columns of a file of the user's, who need not have those of its own."""
-    own: type[Task] = type(task)
-    if isinstance(task, Tagging) and not isinstance(task, OwnWordTagging):
-        own = OwnEntityTagging if isinstance(task, CharacterTagging) else OwnWordTagging
-    task = own(**{field.name: getattr(task, field.name) for field in fields(own)})
-    if not task.text_fields:  # of characters in a column
-        task = replace(task, text_fields=("text",))
+    values = {field.name: getattr(task, field.name) for field in fields(task)}
+    if isinstance(task, CharacterTagging):
+        task = OwnEntityTagging(**values | {"text_fields": task.text_fields or ("text",)})
+    elif isinstance(task, WordTagging) and not isinstance(task, OwnWordTagging):
+        columns = {"text_fields": (TOKENS,), "label_field": TAGS} if TOKENS in row else {}
+        task = OwnWordTagging(**values | {"labels": task.tag_names} | columns)
     missing = [n for n in task.text_fields if n not in row and nested(row, n) is None]
     if missing and len(task.text_fields) == 1:
         column = next(iter(known_texts([*row]) or ([*row] if len(row) == 1 else [])), None)

@@ -12,15 +12,15 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.metrics.tags import OUTSIDE
 from benchmarks.tasks.rows import Row, folded, list_field, mark_and_type, text_field
-from electrify.storage.encodings import decode_file, is_utf8
+from electrify.storage.encodings import is_utf8, text_lines
 from electrify.storage.files import parse_json
 from electrify.storage.tables import guess_dialect, has_cells, has_header, read_rows
 from electrify.system.outcome import UserError, first_line
@@ -31,13 +31,14 @@ JSON_SUFFIXES = (".json", *_LINES)
 _TAGGED = (".conll", ".conllu", ".bio", ".iob", ".iob2", ".bioes")
 _PACKED = (".gz", ".zip", ".zst", ".bz2", ".xz", ".tar", ".tgz", ".7z")
 _UNIVERSAL_COLUMNS, _UNIVERSAL_ID = 10, re.compile(r"\d+(-\d+|\.\d+)?")  # of CoNLL-U
-SUFFIXES = (".csv", ".tsv", ".tab", ".txt", *_TAGGED, *JSON_SUFFIXES, ".parquet")
+TABLES = (".csv", ".tsv", ".tab", ".txt")
+SUFFIXES = (*TABLES, *_TAGGED, *JSON_SUFFIXES, ".parquet")
 TOKENS, TAGS = "tokens", "ner_tags"  # of a row: words or characters, and the label of each
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _NUMPY_LIST = re.compile(rf"\[\s*(?:{_QUOTED.pattern})(?:\s+(?:{_QUOTED.pattern}))+\s*\]")
 _LAST_COMMA = re.compile(r",\s*\]\s*\Z")  # behind the last of a list, which people write
 _SEPARATOR = re.compile(r"\A\"?sep=.\"?\n", re.IGNORECASE)  # a line for spreadsheets
-_HEAD_CHARACTERS = 1 << 20
+_HEAD_CHARACTERS, _HEAD_ROWS = 1 << 20, 10_000  # that a file is guessed from
 _NAMES_SHOWN = 20
 
 Numbered = list[tuple[int, Any]]
@@ -142,35 +143,45 @@ def sentence_blocks(path: Path) -> Iterator[tuple[int, str, list[tuple[int, str]
 # Files of the user's own.
 
 
-def read_own(path: Path) -> tuple[Numbered, list[str]]:
-    """The numbered rows of a file of the user's, and what was recognised in words; `ValueError`
-    names what of it cannot be read."""
+def own_rows(path: Path) -> tuple[Iterator[tuple[int, Row]], list[str]]:
+    """The numbered rows of a file of the user's, read when they are asked for, and what was
+    recognised in words; `ValueError` names what of it cannot be read.
+
+    The first million characters tell what separates cells, the first 10,000 rows which columns have
+    names and which hold lists. JSON that is no lines and CoNLL are read at once.
+    """
     kind = path.suffix.lower()
     if kind not in SUFFIXES:
         what = "unpack it" if kind in _PACKED else "save it as one"
         raise UserError(f"{path}: a task is read from {', '.join(SUFFIXES)}; {what}")
     if kind == ".parquet":
         return _parquet_rows(path), []
-    text, encoding = decode_file(path.read_bytes(), path)
+    lines, encoding = text_lines(path)
     notes = [] if is_utf8(encoding) else [f"read as {encoding}"]
+    head, num_characters = list[str](), 0
+    while num_characters < _HEAD_CHARACTERS and (line := next(lines, "")):
+        head.append(line)
+        num_characters += len(line)
+    start, lines = "".join(head), chain(head, lines)
+    if kind in _LINES and not start.lstrip().startswith("["):
+        return with_lists(_row_objects(json_lines(lines, path), path), path), notes
     if kind in JSON_SUFFIXES:
-        return with_lists(_json_rows(text, path, are_lines=kind in _LINES), path), notes
-    if tagged := None if kind == ".csv" else _tagged_rows(text, path, kind in _TAGGED):
-        rows, columns = tagged
-        return rows, [*notes, f"{len(rows):,} sentences, {columns}"]
-    rows = _table_rows(text, path, "," if kind == ".csv" else "\t")
-    return with_lists(rows, path), notes
+        return with_lists(_json_rows("".join(lines), path), path), notes
+    is_conll = kind in _TAGGED
+    if is_conll or (kind != ".csv" and isinstance(tagged_sentences(start), TaggedSentences)):
+        text = "".join(lines)
+        if tagged := _tagged_rows(text, path, is_conll):
+            rows, columns = tagged
+            return iter(rows), [*notes, f"{len(rows):,} sentences, {columns}"]
+        lines = io.StringIO(text)
+    rows_of_table = _table_rows(lines, start, path, "," if kind == ".csv" else "\t")
+    return with_lists(rows_of_table, path), notes
 
 
 def _json_rows(text: str, path: Path, are_lines: bool = False) -> Numbered:
     rows = json_values(text, path, are_lines)
     if isinstance(rows, list):
-        for number, row in rows:
-            if not isinstance(row, dict):
-                raise UserError(f"{path} row {number}: {row!r:.80} is not an object")
-        if any({"data", "annotations"} <= {*row} for _, row in rows):
-            raise UserError(f"{path} is Label Studio's full JSON: export it as JSON-MIN or CSV")
-        return rows
+        return list(_row_objects(rows, path))
     if isinstance(rows, dict) and any("paragraphs" in a for a in _objects(rows.get("data"))):
         return list(questions_of(rows, path))
     if isinstance(rows, dict) and (found := _table_of(rows, path)):
@@ -179,6 +190,15 @@ def _json_rows(text: str, path: Path, are_lines: bool = False) -> Numbered:
         f"{path} holds one {type(rows).__name__}, not a list of rows; write a list of objects, or "
         "an object a line"
     )
+
+
+def _row_objects(rows: Iterable[tuple[int, Any]], path: Path) -> Iterator[tuple[int, Row]]:
+    for number, row in rows:
+        if not isinstance(row, dict):
+            raise UserError(f"{path} row {number}: {row!r:.80} is not an object")
+        if {"data", "annotations"} <= {*row}:
+            raise UserError(f"{path} is Label Studio's full JSON: export it as JSON-MIN or CSV")
+        yield number, row
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
@@ -219,49 +239,57 @@ def json_values(text: str, path: Path, are_lines: bool = False) -> Any:
         with suppress(ValueError, RecursionError):
             is_object = isinstance(json.loads(first.rstrip(" ,\t\r")), dict)
     if (are_lines and not first.startswith("[")) or (more and is_object):
-        return [
-            (number, parse_json(inner, f"{path} line {number}", names_are_checked=True))
-            for number, line in enumerate(text.split("\n"), start=1)
-            if (inner := line.strip("\ufeff \t\r").removesuffix(","))  # files that were joined
-        ]
+        return list(json_lines(text.split("\n"), path))
     value = parse_json(_LAST_COMMA.sub("]", text), path, names_are_checked=True)
     return list(enumerate(value, start=1)) if isinstance(value, list) else value
 
 
-def parquet_table(path: Path) -> Any:
+def json_lines(lines: Iterable[str], path: Path) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(lines, start=1):
+        if inner := line.strip("\ufeff \t\r\n").removesuffix(","):  # files that were joined
+            yield number, parse_json(inner, f"{path} line {number}", names_are_checked=True)
+
+
+def parquet_rows(path: Path) -> tuple[Any, Iterator[Row]]:
+    """The Arrow schema of a Parquet file, and its rows, read when they are asked for."""
     parquet: Any = importlib.import_module("pyarrow.parquet")  # slow to import, and seldom wanted
+
+    def rows() -> Iterator[Row]:
+        try:
+            for batch in file.iter_batches(_HEAD_ROWS):
+                yield from batch.to_pylist()
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path} cannot be read as Parquet: {error}") from None
+
     try:
-        return parquet.ParquetFile(path).read()
+        file = parquet.ParquetFile(path)
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read as Parquet: {error}") from None
+    return file.schema_arrow, rows()
 
 
-def _parquet_rows(path: Path) -> Numbered:
+def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
     """Rows in which the numbers of a hub's `ClassLabel` are its names, and -1 is null."""
-    table = parquet_table(path)
-    _check_names(table.schema.names, path)
-    rows = table.to_pylist()
-    if b"huggingface" not in (table.schema.metadata or {}):
-        return list(enumerate(rows, start=1))
-    datasets: Any = importlib.import_module("datasets")
-    try:
-        features = datasets.Features.from_arrow_schema(table.schema)
-    except (ValueError, TypeError, KeyError) as error:  # written by another version, or damaged
-        warn(
-            f"{path}: the `datasets` here cannot read what the file says of its columns "
-            f"({first_line(error)}): class labels are read as their numbers"
-        )
-        return list(enumerate(rows, start=1))
-    named: Numbered = []
+    schema, rows = parquet_rows(path)
+    _check_names(schema.names, path)
+    features: Any = None
+    if b"huggingface" in (schema.metadata or {}):
+        datasets: Any = importlib.import_module("datasets")
+        try:
+            features = datasets.Features.from_arrow_schema(schema)
+        except (ValueError, TypeError, KeyError) as error:  # written by another version, or damaged
+            warn(
+                f"{path}: the `datasets` here cannot read what the file says of its columns "
+                f"({first_line(error)}): class labels are read as their numbers"
+            )
     for number, row in enumerate(rows, start=1):
         try:
-            named.append((number, named_value(features, row, {})))
+            yield number, row if features is None else named_value(features, row, {})
         except ValueError as error:
             raise UserError(
                 f"{path} row {number}: {error}: the file names fewer labels than it has; write the "
                 "labels as text"
             ) from None
-    return named
 
 
 def named_value(feature: Any, value: Any, labels: Mapping[str, str]) -> Any:
@@ -282,32 +310,32 @@ def named_value(feature: Any, value: Any, labels: Mapping[str, str]) -> Any:
     return labels.get(name, name)
 
 
-def _table_rows(text: str, path: Path, default: str) -> Numbered:
+def _table_rows(
+    lines: Iterator[str], start: str, path: Path, default: str
+) -> Iterator[tuple[int, Row]]:
     """A row a record, numbered behind the first one, which names the columns. Rows and unnamed
-    columns without a value are left out."""
+    columns without a value are left out. `start` is that of the lines."""
     csv.field_size_limit(2**31 - 1)  # a cell may be a whole document
-    text = _SEPARATOR.sub("", text)
-    delimiter, escape = guess_dialect(text[:_HEAD_CHARACTERS], default=default)
-    read = read_rows(io.StringIO(text, newline=""), delimiter, escape=escape)
-    cells: list[tuple[int, list[str]]] = []
-    for number, (_, row) in enumerate(read):
-        if isinstance(row, csv.Error):
-            raise UserError(f"{path} is no table: {row}; is a quotation mark not closed?")
-        if has_cells(row):
-            cells.append((number, row))
-    if not cells:
-        return []
-    (first, header), *rest = cells
-    if has_header([row for _, row in cells]) is False:
+    if mark := _SEPARATOR.match(start):
+        start = start[mark.end() :]
+        next(lines)
+    delimiter, escape = guess_dialect(start, default=default)
+
+    def filled_rows() -> Iterator[tuple[int, list[str]]]:
+        for number, (_, row) in enumerate(read_rows(lines, delimiter, escape=escape)):
+            if isinstance(row, csv.Error):
+                raise UserError(f"{path} is no table: {row}; is a quotation mark not closed?")
+            if has_cells(row):
+                yield number, row
+
+    cells = filled_rows()
+    if not (head := [*islice(cells, _HEAD_ROWS)]):
+        return
+    (first, header), *rest = head
+    if has_header([row for _, row in head]) is False:
         raise UserError(
             f"{path}: the first row is data ({', '.join(header):.80}); put a row with the names of "
             "the columns above it"
-        )
-    if len(header) == 1:
-        raise UserError(
-            f"{path}: one column, {header[0]!r:.80}; a task has two or more, text and gold value, "
-            "with one of , ; | or a tab between them, and texts that hold it in quotation marks; "
-            "remove lines above the names of the columns"
         )
     names = [folded(name) for name in header]
     filled = {n for _, row in rest for n, cell in enumerate(row) if cell.strip()}
@@ -319,8 +347,7 @@ def _table_rows(text: str, path: Path, default: str) -> Numbered:
         )
     width = max((n for n, name in enumerate(names, start=1) if name), default=0)
     _check_names([names[n] for n in used], path)
-    rows = []
-    for number, row in rest:
+    for number, row in chain(rest, cells):
         if len(row) < width or has_cells(row[len(names) :]):
             shown = ", ".join(names[:_NAMES_SHOWN])
             raise UserError(
@@ -328,30 +355,43 @@ def _table_rows(text: str, path: Path, default: str) -> Numbered:
                 f"the first row names {len(names)} columns ({shown})"
             )
         padded = [*row, *[""] * len(names)]
-        rows.append((number - first, {names[n]: padded[n] for n in used}))
-    return rows
+        yield number - first, {names[n]: padded[n] for n in used}
 
 
-def with_lists(rows: Numbered, path: Path) -> Numbered:
+def with_lists(rows: Iterable[tuple[int, Row]], path: Path) -> Iterator[tuple[int, Row]]:
     """The rows with columns of lists that were written as text as lists.
 
     Those are lists of JSON, Python or NumPy, and tags between blanks, "B-PER O"; then the words of
     the text beside them are a list, too. `ValueError` for a row with another number of words.
     """
-    lists: dict[str, list[Any]] = {}
-    for name in dict.fromkeys(name for _, row in rows for name in row):
-        values = [row.get(name) for _, row in rows]
-        parsed = [_list_in(value) for value in values]
-        known = (one is not None or v in ("", None) for one, v in zip(parsed, values, strict=True))
-        if any(one is not None for one in parsed) and all(known):
-            lists[name] = parsed
-        elif _are_tags(values):
-            tags = [str(value).split() for value in values]
-            lists |= {name: tags, **_words_beside(name, tags, rows, path)}
-    return [
-        (number, {**row, **{name: values[n] for name, values in lists.items() if name in row}})
-        for n, (number, row) in enumerate(rows)
-    ]
+    rows = iter(rows)
+    head = [*islice(rows, _HEAD_ROWS)]
+    names = dict.fromkeys(name for _, row in head for name in row)
+    columns = {name: [row.get(name) for _, row in head] for name in names}
+    lists = [name for name in names if _are_lists(columns[name])]
+    tags = [name for name in names if name not in lists and _are_tags(columns[name])]
+    words = {name: _words_beside(name, columns) for name in tags}
+    for number, row in chain(head, rows):
+        read = {**row, **{name: _list_in(row[name]) for name in lists if name in row}}
+        if odd := [n for n in lists if read.get(n) is None and row.get(n) not in ("", None)]:
+            raise UserError(
+                f"{path} row {number}: {row[odd[0]]!r:.80} in column {odd[0]!r} is no list, as the "
+                "rows before have"
+            )
+        for name, beside in words.items():
+            read |= {column: str(row.get(column)).split() for column in (name, beside) if column}
+            if beside and len(read[name]) != len(read[beside]):
+                raise UserError(
+                    f"{path} row {number}: {len(read[name])} tags in column {name!r}, "
+                    f"{len(read[beside])} words in {beside!r}; write lists of equal length (JSON)"
+                )
+        yield number, read
+
+
+def _are_lists(values: Sequence[Any]) -> bool:
+    are_lists = [_list_in(value) is not None for value in values]
+    known = (is_one or value in ("", None) for is_one, value in zip(are_lists, values, strict=True))
+    return any(are_lists) and all(known)
 
 
 def _list_in(value: Any) -> list[Any] | None:
@@ -374,32 +414,19 @@ def _are_tags(values: Sequence[Any]) -> bool:
     return has_entities([tag for text in texts for tag in text.split()])
 
 
-def _words_beside(
-    name: str, tags: Sequence[Sequence[str]], rows: Numbered, path: Path
-) -> dict[str, list[list[str]]]:
-    """The words of the column with most rows of as many words as tags; none where one has lists."""
-    words: dict[str, list[list[str]]] = {}
-    for other in dict.fromkeys(other for _, row in rows for other in row if other != name):
-        values = [row.get(other) for _, row in rows]
-        if any(isinstance(value, list) for value in values):
-            return {}
-        words[other] = [str(value).split() for value in values]
+def _words_beside(name: str, columns: Mapping[str, Sequence[Any]]) -> str:
+    """The column with most rows of as many words as tags, of equals that with the longest text;
+    none where one has lists."""
+    others = {other: values for other, values in columns.items() if other != name}
+    if any(isinstance(value, list) for values in others.values() for value in values):
+        return ""
+    counts = {other: [len(str(v).split()) for v in values] for other, values in columns.items()}
 
-    def odd(other: str) -> list[int]:
-        pairs = zip(words[other], tags, strict=True)
-        return [n for n, (one, its) in enumerate(pairs) if len(one) != len(its)]
+    def rank(other: str) -> tuple[int, int]:
+        pairs = zip(counts[other], counts[name], strict=True)
+        return sum(one != two for one, two in pairs), -sum(counts[other])
 
-    def rank(other: str) -> tuple[int, int]:  # of equals the longest text
-        return len(odd(other)), -sum(map(len, chain.from_iterable(words[other])))
-
-    best = min(words, key=rank, default="")
-    if best and (numbers := odd(best)):
-        n = numbers[0]
-        raise UserError(
-            f"{path} row {rows[n][0]}: {len(tags[n])} tags in column {name!r}, "
-            f"{len(words[best][n])} words in {best!r}; write lists of equal length (JSON)"
-        )
-    return {best: words[best]} if best else {}
+    return min(others, key=rank, default="")
 
 
 def _check_names(names: Sequence[str], path: Path) -> None:
@@ -495,7 +522,8 @@ def tagged_sentences(text: str, any_tag: bool = False) -> TaggedSentences | int:
         words = [[row for row in block if row[1][0].isdigit()] for block in blocks]
         is_iob = has_entities([cells[-1] for _, cells in rows])
         tag = width - 1 if is_iob else 3  # entities are written into MISC
-        return TaggedSentences([*filter(None, words)], word=1, tag=tag)
+        sentences = [*filter(None, words)]
+        return TaggedSentences(sentences, word=1, tag=tag) if sentences else rows[0][0]
     is_numbered = width > 2 and all(
         cells[0] == str(n) for block in blocks for n, (_, cells) in enumerate(block, start=1)
     )

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from benchmarks.metrics import METRICS
 from benchmarks.metrics.tags import OUTSIDE
-from benchmarks.tasks.files import SUFFIXES, read_own
+from benchmarks.tasks.files import SUFFIXES, TABLES, own_rows
 from benchmarks.tasks.labels import (
     Classification,
     MultiLabelClassification,
@@ -237,9 +237,16 @@ def _read(options: OwnTask, path: Path) -> Placed:
     if not path.is_file():
         what = "a folder: give one of its files" if path.is_dir() else "there is no such file"
         raise UserError(f"{options.task_name}: {path}: {what}")
-    rows, notes = read_own(path)
-    if not rows:
+    numbered, notes = own_rows(path)
+    if not (rows := [*numbered]):
         raise UserError(f"{path} has no rows")
+    if len(rows[0][1]) == 1 and path.suffix.lower() in TABLES:
+        (only,) = rows[0][1]
+        raise UserError(
+            f"{path}: one column, {only!r:.80}; a task has two or more, text and gold value, "
+            "with one of , ; | or a tab between them, and texts that hold it in quotation marks; "
+            "remove lines above the names of the columns"
+        )
     for note in notes:
         log(f"{path}: {note}")
     return [(f"{path} row {number}", row) for number, row in rows]

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.tasks.files import official_rows, read_own
+from benchmarks.tasks.files import official_rows, own_rows
 from benchmarks.tasks.rows import Row, class_name, nested, text_field
 from electrify.config.evaluate import Pooling
 from electrify.system.outcome import UserError
@@ -194,7 +194,7 @@ class Task(ABC):
         """(number, row) of an official file in its order; fields named as the hub's rows.
         `ValueError` names the location of what is of another form."""
         if self.suite == OWN:
-            yield from read_own(path)[0]
+            yield from own_rows(path)[0]
             return
         is_labelled = split not in self.unlabelled
         needed = (*self.text_fields, *([self.label_field] if is_labelled else []))

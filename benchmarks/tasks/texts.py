@@ -13,7 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tasks.files import JSON_SUFFIXES, json_values, parquet_table, tagged_sentences
+from benchmarks.tasks.files import JSON_SUFFIXES, json_values, parquet_rows, tagged_sentences
 from benchmarks.tasks.load import (
     HUB,
     files_below,
@@ -191,7 +191,7 @@ def file_texts(path: Path) -> Iterator[str]:
     """The texts of a file; `ValueError` names the file and what is wrong in it."""
     ending = path.suffix.lower()
     if ending == ".parquet":
-        yield from _values(parquet_table(path).to_pylist())
+        yield from _values([*parquet_rows(path)[1]])
         return
     text, _ = decode_file(path.read_bytes(), path)
     if ending in JSON_SUFFIXES:

@@ -1,16 +1,19 @@
 """The encoding of a text file: recognised by its mark, guessed from its bytes, read as text."""
 
 import codecs
+import io
 import math
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 
 _SAMPLE_BYTES = 1 << 13
+_HEAD_BYTES = 1 << 26  # of a file that is read line by line
 _TABLES: dict[str, Any] = read_toml(Path(__file__).with_name("encodings.toml"))
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -79,22 +82,39 @@ def decode_file(data: bytes, location: object) -> tuple[str, str]:
 
     Raises `ValueError` with the `location` and the line that is not of the encoding.
     """
-    encoding = marked_encoding(data) or guess_encoding(data)
-    where, lines = f"{location}", []
+    encoding = guess_encoding(data)
+    return "".join(_decoded_lines(io.BytesIO(data), encoding, location)), encoding
+
+
+def text_lines(path: Path) -> tuple[Iterator[str], str]:
+    """The lines of a file, each with its end as `decode_file` has it and read when it is asked for,
+    and the encoding, as guessed from the first 64 MB."""
+    with path.open("rb") as file:
+        encoding = guess_encoding(file.read(_HEAD_BYTES))
+
+    def lines() -> Iterator[str]:
+        with path.open("rb") as file:
+            yield from _decoded_lines(file, encoding, path)
+
+    return lines(), encoding
+
+
+def _decoded_lines(file: BinaryIO, encoding: str, location: object) -> Iterator[str]:
+    number = 0
     try:
         if not (is_utf8(encoding) or reads_lines_alone(encoding)):
-            return _with_newlines(data.decode(encoding)), encoding
-        for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
-            where = f"{location}: line {number}"
-            lines.append(decode_line(line, encoding))
+            with io.TextIOWrapper(file, encoding) as text_file:
+                yield from text_file
+            return
+        if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+            file.seek(0)
+        for line in file:
+            number += 1
+            text = decode_line(line, encoding).replace("\r\n", "\n")
+            yield from io.StringIO(text.replace("\r", "\n")) if "\r" in text else [text]
     except UnicodeDecodeError as error:
-        message = f"{where} is not text in {encoding}: {error}; save it as UTF-8"
-        raise UserError(message) from None
-    return _with_newlines("\n".join(lines)), encoding
-
-
-def _with_newlines(text: str) -> str:
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+        where = f"{location}: line {number}" if number else location
+        raise UserError(f"{where} is not text in {encoding}: {error}; save it as UTF-8") from None
 
 
 def guess_encoding(data: bytes, language: str = "") -> str:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.tasks.files import official_rows, read_own
+from benchmarks.tasks.files import official_rows, own_rows
 
 ROWS = [
     ("다시는 안 본다", "부정"),
@@ -30,7 +30,7 @@ def table(rows, delimiter, quoting=csv.QUOTE_MINIMAL, header=("본문", "라벨"
 def read(tmp_path, name, data):
     path = tmp_path / name
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return read_own(path)[0]
+    return [*own_rows(path)[0]]
 
 
 def as_rows(rows):
@@ -44,7 +44,7 @@ def test_a_table_in_every_form_has_the_same_rows(tmp_path, name, delimiter, enco
     rows = read(tmp_path, name, table(ROWS, delimiter).encode(encoding))
     assert [row for _, row in rows] == as_rows(ROWS)
     assert [number for number, _ in rows] == list(range(1, len(ROWS) + 1))
-    said = read_own(tmp_path / name)[1]
+    said = own_rows(tmp_path / name)[1]
     assert bool(said) == (encoding not in ("utf-8", "utf-8-sig"))
 
 
@@ -110,14 +110,14 @@ def test_numbers_of_a_class_label_are_its_names(tmp_path):
         metadata = {"huggingface": json.dumps({"info": {"features": features}})}
         made = pa.Table.from_pylist(rows).replace_schema_metadata(metadata)
         pq.write_table(made, tmp_path / "a.parquet")
-        assert [row for _, row in read_own(tmp_path / "a.parquet")[0]] == [
+        assert [row for _, row in [*own_rows(tmp_path / "a.parquet")[0]]] == [
             {"label": "pos", "ner_tags": ["B-PER", "O"], "n": 1},
             {"label": None, "ner_tags": [], "n": None},
         ]
     made = pa.Table.from_arrays([pa.array(["a"])] * 2, names=["text", "text"])
     pq.write_table(made, tmp_path / "b.parquet")
     with pytest.raises(ValueError, match=r"b.parquet: 2 columns 'text'"):
-        read_own(tmp_path / "b.parquet")
+        [*own_rows(tmp_path / "b.parquet")[0]]
 
 
 SENTENCES = [(["홍길동", "은", "서울"], ["B-PER", "O", "B-LOC"]), (["왔다"], ["O"])]
@@ -145,7 +145,7 @@ def test_words_and_tags_of_conll(tmp_path, name, line):
     ):
         rows = [(row["tokens"], row["ner_tags"]) for _, row in read(tmp_path, name, text)]
         assert rows == SENTENCES
-    assert "2 sentences, words of column" in read_own(tmp_path / name)[1][0]
+    assert "2 sentences, words of column" in own_rows(tmp_path / name)[1][0]
 
 
 def test_universal_dependencies_have_words_and_parts_of_speech(tmp_path):
@@ -163,6 +163,35 @@ def test_universal_dependencies_have_words_and_parts_of_speech(tmp_path):
         assert row["tokens"] == row["column 2"] == ["학교", "에", "간다"]
         assert row["ner_tags"] == ["NOUN", "ADP", "VERB"]
         assert row["column 5"] == ["NNG", "JKB", "VV"]
+
+
+def test_ranges_alone_are_no_words(tmp_path):
+    with pytest.raises(ValueError, match=r"a\.conllu line 2: not every line is a word and a tag"):
+        read(tmp_path, "a.conllu", "# id 1\n1-2\t학교에" + "\t_" * 8 + "\n")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_a_long_file_reads_as_a_short_one(tmp_path, monkeypatch, name):
+    """Guesses are made from the first rows; a later row that is another is refused."""
+    monkeypatch.setattr("benchmarks.tasks.files._HEAD_ROWS", 3)
+    rows = [{"text": f"가 나 {n}", "labels": json.dumps(["a"] * (n % 3))} for n in range(9)]
+    expected = [(n, row | {"labels": ["a"] * ((n - 1) % 3)}) for n, row in enumerate(rows, start=1)]
+    if name == "a.parquet":
+        rows = [row | {"labels": json.loads(row["labels"])} for row in rows]
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
+    elif name == "a.csv":
+        text = "".join(
+            f'{row["text"]};"{row["labels"].replace(chr(34), 2 * chr(34))}"\n' for row in rows
+        )
+        (tmp_path / name).write_text(f"text;labels\n{text}", encoding="cp949")
+    else:
+        (tmp_path / name).write_text("\n".join(map(json.dumps, rows)) + "\n")
+    assert [*own_rows(tmp_path / name)[0]] == expected
+    if name != "a.parquet":
+        with (tmp_path / name).open("a", encoding="utf-8") as file:
+            file.write("a;none\n" if name == "a.csv" else '{"text": "a", "labels": "none"}\n')
+        with pytest.raises(ValueError, match="row 10: 'none' in column 'labels' is no list"):
+            [*own_rows(tmp_path / name)[0]]
 
 
 def test_columns_that_no_rule_knows_are_named_by_their_number(tmp_path):
@@ -230,13 +259,13 @@ def test_parquet_whose_features_cannot_be_read_has_its_columns(tmp_path, caplog)
             features if isinstance(features, str) else json.dumps({"info": {"features": features}})
         )
         pq.write_table(made.replace_schema_metadata({"huggingface": info}), tmp_path / "a.parquet")
-        assert read_own(tmp_path / "a.parquet")[0] == [(1, {"text": "가", "label": 2})]
+        assert [*own_rows(tmp_path / "a.parquet")[0]] == [(1, {"text": "가", "label": 2})]
         assert message in caplog.text
     text = {"dtype": "string", "_type": "Value"}
     info = json.dumps({"info": {"features": {"text": text, "label": names}}})
     pq.write_table(made.replace_schema_metadata({"huggingface": info}), tmp_path / "b.parquet")
     with pytest.raises(ValueError, match=r"b\.parquet row 1: .*write the labels as text"):
-        read_own(tmp_path / "b.parquet")
+        [*own_rows(tmp_path / "b.parquet")[0]]
 
 
 def test_any_column_is_that_of_the_tags_where_the_name_says_conll(tmp_path):
