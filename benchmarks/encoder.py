@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -241,21 +241,6 @@ def prepare_encoder(
     if device.type == "cpu" and precision == "bf16":
         # torch's fused attention takes up to twice as long there, most of it in the backward pass
         any_encoder.set_attn_implementation("eager")
-
-
-def freeze(encoder: nn.Module, what: Literal["none", "encoder"] | int) -> None:
-    """Keep weights as they are: none, all of them, or all but those of the last `what` layers and
-    of what stands on top of them. Raises `ValueError` for more layers than the encoder has."""
-    if what == "none":
-        return
-    if what == "encoder":
-        encoder.requires_grad_(False)
-        return
-    layers = num_layers(name for name, _ in encoder.named_parameters())
-    if what > layers:
-        raise UserError(f"evaluate.freeze = {what}: the encoder has {layers} layers")
-    for name, parameter in encoder.named_parameters():
-        parameter.requires_grad_(layer_depth(name, layers) > layers - what)
 
 
 def accepted_inputs(encoder: nn.Module) -> tuple[str, ...]:

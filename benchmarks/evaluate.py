@@ -23,6 +23,7 @@ from benchmarks.results.results import (
     append_result,
     current_results,
     percent,
+    predictions_name,
     read_results,
 )
 from benchmarks.results.run_folder import read_run
@@ -32,7 +33,6 @@ from benchmarks.tasks.load import TaskData, load_tasks
 from benchmarks.tasks.task import Task
 from benchmarks.training.recipe import (
     HyperParameters,
-    grid,
     hyper_parameters,
     options_for,
     seeds_for,
@@ -54,7 +54,7 @@ from electrify.stage.plan import (
 from electrify.stage.run import run_stage
 from electrify.stage.trackers import Trackers, require_trackers
 from electrify.storage.files import read_json
-from electrify.system.machine import describe_precision, remember_peak
+from electrify.system.machine import describe_precision
 from electrify.system.outcome import UserError
 from electrify.system.progress import StopRequest, duration, log, stop_on_signal, warn
 
@@ -183,12 +183,13 @@ def fine_tune_all(
     Raises `Stopped` when asked to stop, and `UserError` for options that do not fit a task or the
     model, before any training.
     """
-    from benchmarks.jobs import Job, run_jobs, search_settings, take_model
+    from benchmarks.jobs import Job, run_jobs, search_settings
     from benchmarks.training.finetune import tokenize
 
     if options.keep_models:
         tasks = [_as_kept(task) for task in tasks]
     results = {result.key: result for result in read_results(folder / RESULTS)}
+    names = {result.predictions for result in results.values()}
     shown = {result.key for result in current_results(folder)}
     missing, again = list[Job](), list[Result]()
     fractions = sorted(set(options.train_fractions), reverse=True)
@@ -200,10 +201,12 @@ def fine_tune_all(
                 if (key := f"{digest}-{seed}") in results:
                     again += [results[key]] * (key not in shown)
                     continue
-                missing.append(Job(task, data[task.name], settings, role, seed, fraction, key))
+                name = predictions_name(task.name, role, seed, fraction)
+                name += f"-{key}" if name in names else ""  # that is of other settings or data
+                job = Job(task, data[task.name], settings, role, seed, fraction, key, name)
+                missing.append(job)
     if missing:
-        names = {task.name for task in tasks}
-        before = [result for result in results.values() if result.task in names]
+        before = [result for result in results.values() if result.task in data]
         precision = _precision(before, options)
         missing = [replace(j, settings=replace(j.settings, precision=precision)) for j in missing]
     features = {
@@ -218,11 +221,7 @@ def fine_tune_all(
     if results:
         log(f"evaluate: {len(results)} fine-tunings are done already, {len(missing)} to do")
     missing = search_settings(missing, list(results.values()), source, options, stop)
-    stems = {result.predictions for result in results.values()}
     for job, result, lines in run_jobs(missing, features, source, options, stop, folder):
-        if result.predictions in stems:  # of other settings or data
-            result = result.model_copy(update={"predictions": f"{result.predictions}-{job.key}"})
-        take_model(folder, job, result)
         write_predictions(folder, result, lines)
         append_result(folder / RESULTS, result)  # last: what has a record is whole
         trackers.log(result.seed, _tracked([result]))
@@ -267,15 +266,14 @@ def settings_digest(
     train_fraction: float,
     options: EvaluateConfig,
 ) -> str:
-    """A digest of all that decides a score but the weights, which are one folder's, and the seed.
-    Left out is how many rows are in memory at once."""
+    """A digest of all that decides a score but the weights of the folder and the seed."""
     from benchmarks.training.bag_of_words import GRID  # scikit-learn, whose import takes long
 
-    decides: list[object] = [asdict(settings) | {"micro_batch_size": None}]
-    if grid(options.search, task):
-        decides.append(options.search.model_dump(mode="json") if options.search else None)
+    decides: list[object] = [asdict(settings)]
+    if options.search:
+        decides.append(options.search.model_dump(mode="json"))
     if role == "bag-of-words":
-        decides = [settings.max_train_examples, settings.selection_fraction, GRID]
+        decides = [settings.max_train_examples, GRID]
     elif role == "pretrained" and options.keep_models:
         decides.append("kept")  # one that was done before, and not kept, is done again
     content = [task.name, task.version, data.sha256, role, train_fraction, decides]
@@ -309,8 +307,6 @@ def _log_result(result: Result, label: str) -> None:
         f"{label}: {result.metric} {percent(result.value)} on {result.examples} rows of "
         f"{result.split}, {duration(result.seconds)}{speed}"
     )
-    if result.device == "cpu" and result.peak_memory_mb:
-        remember_peak(result.peak_memory_mb)
     if result.degenerate:
         warn(f"{label} is degenerate: {result.degenerate}")
     for note in result.notes:

@@ -16,14 +16,14 @@ from jinja2 import Template
 
 from benchmarks.evaluate import settings_for
 from benchmarks.model_name import encoder_path, pinned
-from benchmarks.results.results import Result, percent
+from benchmarks.results.results import MODELS, Result, percent
 from benchmarks.statistics.uncertainty import Interval, estimate, score_bounds
 from benchmarks.statistics.uncertainty import scored as of_seeds
 from benchmarks.tasks.labels import TextTask
 from benchmarks.tasks.load import SPLIT_EVAL, TaskData, load_tasks
 from benchmarks.tasks.spans import Spans
 from benchmarks.tasks.task import Task
-from benchmarks.training.recipe import best_of
+from benchmarks.training.recipe import best_of, seeds_for
 from electrify.config.evaluate import EvaluateConfig
 from electrify.stage.folder import write_text
 from electrify.stage.plan import is_hub_name, recommended_settings
@@ -33,10 +33,9 @@ from electrify.system.progress import Stopped, log, stop_on_signal, warn
 _PROMISE = "nothing is written; the same command begins again"
 
 
-def finetune(
-    model: str, output: Path, options: EvaluateConfig, num_seeds: int = 1, onnx: bool = False
-) -> None:
-    """Fine-tune `model` (a folder or hub name) on the one task of `options` and write `output`.
+def finetune(model: str, output: Path, options: EvaluateConfig, onnx: bool = False) -> None:
+    """Fine-tune `model` (a folder or hub name) on the one task of `options` and write `output`: of
+    several `seeds` the best, with the settings that `search` chose; `onnx` adds both ONNX files.
 
     Raises `UserError` for a folder that is there, a task that no class of `transformers` is for,
     rows and models that cannot be read, and a training that fails, and `Stopped`; then nothing is
@@ -48,6 +47,11 @@ def finetune(
         from benchmarks.onnx.export import require_onnx
 
         require_onnx()
+    if options.train_fractions != (1.0,):
+        raise UserError(
+            f"evaluate.train_fractions = {list(options.train_fractions)}: finetune learns from all "
+            "rows; leave it out, or give evaluate.max_train_examples"
+        )
     model = encoder_path(model)
     _, commit = pinned(model)
     tasks, data_of = load_tasks(options)
@@ -61,29 +65,25 @@ def finetune(
         )
     task, data = tasks[0].with_auto_head(), data_of[tasks[0].name]
     from benchmarks.encoder import open_model
-    from benchmarks.jobs import Job, run_job
+    from benchmarks.jobs import Job, run_jobs, search_settings
     from benchmarks.training.finetune import tokenize
 
     source = open_model(model, commit=commit)
     source = replace(source, recommended=recommended_settings(options, model, commit))
-    settings = settings_for(task, options, source)
+    settings, seeds = settings_for(task, options, source), seeds_for(task, options)
+    options = options.model_copy(update={"keep_models": True})
     output.parent.mkdir(parents=True, exist_ok=True)
     with (
         TemporaryDirectory(prefix=f"{output.name}.", suffix=".partial", dir=output.parent) as place,
         stop_on_signal(_PROMISE) as stop,
     ):
 
-        def trained(data: TaskData, seeds: Sequence[int], key: str) -> list[tuple[Result, Any]]:
-            features = tokenize(task, data, source, settings, seeds)
+        def trained(data: TaskData, jobs: Sequence[Job]) -> list[tuple[Result, Any]]:
+            features = tokenize(task, data, source, jobs[0].settings, [job.seed for job in jobs])
             done = []
-            for seed in seeds:
-                job = Job(task, data, settings, "pretrained", seed, key=f"{key}-{seed}")
-                given = source, options.device, Path(place), f"{key}, seed {seed}", None, stop
-                try:
-                    result, predictions = run_job(job, features, *given)
-                except Stopped as stopped:
-                    raise Stopped(_PROMISE, stopped.signal) from None
-                if not (Path(place) / job.key).is_dir():
+            given = {task.name: features}, source, options, stop, Path(place), "finetune"
+            for job, result, predictions in run_jobs(jobs, *given):
+                if not _folder(place, result).is_dir():
                     warn(f"{job.label(source)}: {result.degenerate}; lower the rate")
                     continue
                 if result.degenerate:
@@ -93,22 +93,30 @@ def finetune(
                 raise UserError(f"{task.name}: every training failed; lower the rate")
             return done
 
-        scored = trained(data, range(num_seeds), "scored")
-        best, _ = scored[best_of([vars(result) for result, _ in scored])]
-        is_retrained = num_seeds == 1 and SPLIT_EVAL in data.split
-        if is_retrained:
-            log(f"{task.name}: once more, on all {len(data.train) + len(data.reported):,} rows")
-            whole = replace(data, train=(*data.train, *data.reported))
-            (best, _), *_ = trained(replace(whole, reported=data.reported[:1]), [0], "all rows")
-        folder = Path(place) / best.key
+        try:
+            jobs = [Job(task, data, settings, "pretrained", seed) for seed in seeds]
+            jobs = search_settings(jobs, [], source, options, stop)
+            scored = trained(data, [replace(job, predictions=f"{job.seed}") for job in jobs])
+            best, _ = scored[best_of([vars(result) for result, _ in scored])]
+            if len(seeds) == 1 and SPLIT_EVAL in data.split:
+                num_rows = len(data.train) + len(data.reported)
+                log(f"{task.name}: once more, on all {num_rows:,} rows")
+                train = (*data.train, *data.reported)
+                whole = replace(data, train=train, reported=data.reported[:1])
+                once_more = replace(jobs[0], data=whole, predictions="all rows")
+                (best, _), *_ = trained(whole, [once_more])
+        except Stopped as stopped:
+            raise Stopped(_PROMISE, stopped.signal) from None
         values, draws = of_seeds(task, {result.seed: predicted for result, predicted in scored})
         interval = estimate(values, draws, score_bounds(task.headline))
+        folder = _folder(place, best)
         write_text(folder / "README.md", _card(model, task, data, scored, interval, best))
         folder.rename(output)
-    if onnx:  # the network stays whatever becomes of its copy
-        from benchmarks.onnx.export import export_folder, open_network, sample
+    if onnx:  # the network stays whatever becomes of its copies
+        from benchmarks.onnx import export, int8
 
-        export_folder(output, output, open_network(output), sample())
+        export.export_folder(output, output, export.open_network(output), export.sample())
+        int8.quantize(output / export.FP32_FILE, output / export.INT8_FILE)
     if source.recommended.get("pooling") == "parts" and task.has_parts:
         log(
             f"{task.name}: the head is that of `transformers` for {source.config.model_type}; "
@@ -118,6 +126,10 @@ def finetune(
         warn(note)
     log(f"{task.name}: {_score_text(scored, interval)}; wrote {output}")
     log(f"predict with it: electrify predict {output} FILE; {output}/README.md has the Python")
+
+
+def _folder(place: str, result: Result) -> Path:
+    return Path(place, MODELS, result.predictions)
 
 
 def _score_text(scored: Sequence[tuple[Result, Any]], interval: Interval) -> str:
@@ -157,7 +169,7 @@ def _card(
         scored=[(result.seed, percent(result.value)) for result, _ in scored],
         best=best,
         is_chosen=len(scored) > 1,
-        is_retrained=SPLIT_EVAL in data.split and len(scored) == 1,
+        is_retrained=best.predictions == "all rows",
         num_rows=best.num_train_examples,
     )
     return card

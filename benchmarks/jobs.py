@@ -4,11 +4,10 @@ options."""
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ import torch
 
 from benchmarks.encoder import ModelSource
 from benchmarks.results.predictions import score_splits
-from benchmarks.results.results import Result, encoder_label, percent
+from benchmarks.results.results import MODELS, Result, encoder_label, percent
 from benchmarks.tasks.load import TaskData
 from benchmarks.tasks.own import record_of
 from benchmarks.tasks.task import Prediction, Task
@@ -33,8 +32,8 @@ from benchmarks.training.finetune import (
     tokenize,
     training_rows,
 )
-from benchmarks.training.network import keep, kept_folder
-from benchmarks.training.recipe import HyperParameters, best_of, grid, held_out_data, seeds_for
+from benchmarks.training.network import keep
+from benchmarks.training.recipe import HyperParameters, best_of, held_out_data, seeds_for
 from electrify.config.evaluate import EvaluateConfig, Role
 from electrify.system.machine import git_commit, num_cores, return_freed_memory, versions
 from electrify.system.outcome import UserError
@@ -49,8 +48,7 @@ from electrify.system.progress import (
 )
 from electrify.system.unknown import coverage_of
 
-MIN_SECONDS = 60.0  # of all fine-tunings, below which no forecast is given
-_UNNAMED = "models.partial"  # folder of kept networks before their record is written
+MIN_SECONDS = 60.0  # below which no line says how long the rest takes
 _SAVED = "finished fine-tunings are saved"
 SplitPredictions = Mapping[str, list[Prediction]]  # by split
 Run = Callable[[StopRequest], tuple[Result, SplitPredictions]]
@@ -67,15 +65,13 @@ class Job:
     seed: int
     train_fraction: float = 1.0
     key: str = ""  # `Result.key`
+    predictions: str = ""  # as in `Result`
     search: Mapping[str, Any] = field(default_factory=dict)  # what a record says of the search
 
     def label(self, source: ModelSource) -> str:
         part = "" if self.train_fraction == 1.0 else f" on {100 * self.train_fraction:g} %"
         name = encoder_label(self.role, source.name, source.title)
         return f"{self.task.title}, {name}, seed {self.seed}{part}"
-
-
-# --- fine-tunings, one after the other or in processes --------------------------------------------
 
 
 def run_jobs(
@@ -90,40 +86,36 @@ def run_jobs(
     """Each job with its record and its predictions by split, as they finish.
 
     `evaluate.num_processes` of them run at a time, one a GPU at least; they share the cores. With
-    one they run in this process, in order. With `folder` a network that is kept is written there.
-    Raises `Stopped` as soon as `stop` is set, and `UserError` where a process was killed.
+    one they run in this process, in order. With `folder` a network that is kept is written to
+    `MODELS`/`job.predictions` there. Raises `Stopped` as soon as `stop` is set, and `UserError`
+    where a process was killed.
     """
     if not jobs:
         return
-    device = choose_device(options.device)
-    num_processes = min(len(jobs), num_workers(options.num_processes, device.type))
-    kept = folder / _UNNAMED if folder is not None and options.keep_models else None
-    if kept is not None:
-        shutil.rmtree(kept, ignore_errors=True)  # of one that was stopped
-    given = source, options.device, kept
-    tokens = [num_tokens(job, features[job.task.name]) for job in jobs]
-    timed = next((n for n, count in enumerate(tokens) if count), None)  # one that has steps
-    work = f"{verb}: {len(jobs)} fine-tunings", sum(tokens) / num_processes
+    device = choose_device(options.device).type
+    num_processes = max(options.num_processes, torch.cuda.device_count() if device == "cuda" else 1)
+    num_processes = min(len(jobs), num_processes)
+    kept = folder / MODELS if folder is not None and options.keep_models else None
     runs = [
-        partial(run_job, job, features[job.task.name], *given, note, work if n == timed else None)
-        for n, job in enumerate(jobs)
-        for note in [f"{n + 1} of {len(jobs)}"]
+        partial(run_job, job, features[job.task.name], source, options.device, kept, note)
+        for n, job in enumerate(jobs, start=1)
+        for note in [f"{n} of {len(jobs)}"]
     ]
+    tokens = [_num_tokens(job, features[job.task.name]) for job in jobs]
+    start, done = time.monotonic(), 0.0
+    finished: Any = ((number, *run(stop)) for number, run in enumerate(runs))
     if num_processes > 1:
-        for number, result, predictions in _in_processes(runs, num_processes, device.type, stop):
+        finished = _in_processes(runs, num_processes, device)
+    with closing(finished):
+        for number, result, predictions in finished:
             yield jobs[number], result, predictions
-        return
-    for job, run in zip(jobs, runs, strict=True):
-        yield job, *run(stop)
-        return_freed_memory()
-        if stop:  # a bag of words has no steps that look
-            raise Stopped(_SAVED, stop.signal)
-
-
-def num_workers(asked: int, device_type: str) -> int:
-    """How many fine-tunings run at once: as many as asked for, and one a GPU where these are
-    used."""
-    return max(asked, torch.cuda.device_count()) if device_type == "cuda" else asked
+            return_freed_memory()
+            done += tokens[number]
+            rest = (time.monotonic() - start) * (sum(tokens) - done) / max(done, 1)
+            if rest > MIN_SECONDS and done:
+                log(f"{verb}: about {duration(rest)} for the rest of {len(jobs)} fine-tunings")
+            if stop:  # a bag of words has no steps that look
+                raise Stopped(_SAVED, stop.signal)
 
 
 def gpu_of(slot: int) -> str | None:
@@ -136,12 +128,12 @@ def gpu_of(slot: int) -> str | None:
 
 
 def _in_processes(
-    runs: Sequence[Run], num_processes: int, device_type: str, stop: StopRequest
+    runs: Sequence[Run], num_processes: int, device: str
 ) -> Iterator[tuple[int, Result, SplitPredictions]]:
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    gpus = [gpu_of(slot) if device_type == "cuda" else None for slot in range(num_processes)]
+    gpus = [gpu_of(slot) if device == "cuda" else None for slot in range(num_processes)]
     threads = max(1, num_cores() // num_processes)
     calls = (delayed(_work)(number, run, gpus, threads) for number, run in enumerate(runs))
     finished = Parallel(num_processes, return_as="generator_unordered")(calls)
@@ -152,10 +144,8 @@ def _in_processes(
     try:
         for _ in runs:
             with handle_stop_signals(leave):
-                number, result, predictions = next(finished)
-            yield number, result, predictions
-            if stop:
-                raise Stopped(_SAVED, stop.signal)
+                one = next(finished)
+            yield one
     except TerminatedWorkerError as error:
         raise UserError(
             "a fine-tuning process was killed, probably because memory ran out: lower "
@@ -187,55 +177,33 @@ def run_job(
     device: str,
     kept: Path | None,
     note: str,
-    work: tuple[str, float] | None,
     stop: StopRequest,
 ) -> tuple[Result, SplitPredictions]:
-    """Fine-tune, predict and score: the record, and the predictions by split.
-
-    A trained encoder is written to the folder `kept`/`job.key`, where one is given. With `work`,
-    the name and the number of tokens of all that is to do in a row, a line says after the first
-    steps how long that takes.
-    """
+    """Fine-tune, predict and score: the record, and the predictions by split. A trained encoder is
+    written to the folder `kept`/`job.predictions`, where one is given."""
     start, task, data, settings = time.monotonic(), job.task, job.data, job.settings
+    part: dict[str, Any] = {"seed": job.seed, "train_fraction": job.train_fraction}
     if job.role == "bag-of-words":
-        fitted = fit_bag_of_words(
-            features, settings, seed=job.seed, train_fraction=job.train_fraction
-        )
+        fitted = fit_bag_of_words(features, settings, **part)
     else:
-        # a GPU is waited for every 50 steps
-        num_timed = 101 if choose_device(device).type == "cuda" else 11
-        step_tokens = settings.batch_size * features.train.features.lengths.mean()
-        ends = list[float]()
-        with Progress(f"{note}: {job.label(source)}", num_rows(job, features), "examples") as bar:
+        with Progress(f"{note}: {job.label(source)}", _num_rows(job, features), "examples") as bar:
 
             def on_step(count: int) -> None:
                 bar.update(count)
-                ends.append(time.monotonic())
-                if work and len(ends) == num_timed:
-                    seconds = work[1] * (ends[-1] - ends[0]) / (num_timed - 1) / step_tokens
-                    if seconds >= MIN_SECONDS:
-                        log(f"{work[0]}, about {duration(seconds)} (from the first steps)")
                 if stop:
                     raise Stopped(_SAVED, stop.signal)
 
-            fitted = finetune(
-                features,
-                source,
-                settings,
-                seed=job.seed,
-                role=job.role,
-                train_fraction=job.train_fraction,
-                device_name=device,
-                on_step=on_step,
-            )
+            part |= {"role": job.role, "device_name": device, "on_step": on_step}
+            fitted = finetune(features, source, settings, **part)
         is_kept = kept is not None and job.role == "pretrained" and task.has_auto_head
         if kept is not None and is_kept and fitted.network is not None:
-            keep(kept / job.key, fitted.network, task, source, settings)
+            keep(kept / job.predictions, fitted.network, task, source, settings)
     metrics = score_splits(task, data.split, fitted.predictions)
     reported = features.predicted[data.split].features
     used = fitted.hyper_parameters
     result = Result(
         key=job.key,
+        predictions=job.predictions,
         suite=task.suite,
         task=task.name,
         task_version=task.version,
@@ -251,7 +219,6 @@ def run_job(
         num_examples=len(data.reported),
         parts=dict(data.parts),
         truncated_fraction=reported.num_truncated / len(data.reported),
-        selection=settings.selection,
         search=dict(job.search),
         notes=_doubts(job, features, source, fitted),
         recommended={n: v for n, v in source.recommended.items() if used.get(n) == v},
@@ -276,42 +243,26 @@ def _doubts(job: Job, features: TaskFeatures, source: ModelSource, fitted: Finet
     rows = features.predicted[job.data.split].features.input_ids
     if (coverage := coverage_of(rows, source.tokenizer)).is_unfit:
         doubts.append(str(coverage))
-    batch_size = job.settings.batch_size
-    at_once = fitted.hyper_parameters["micro_batch_size"]
-    if at_once < min(job.settings.micro_batch_size or batch_size, batch_size):
+    if (at_once := fitted.hyper_parameters["micro_batch_size"]) < job.settings.batch_size:
         doubts.append(f"out of memory: batches of {at_once} rows at once")
     return doubts
 
 
-def num_rows(job: Job, features: TaskFeatures) -> int:
+def _num_rows(job: Job, features: TaskFeatures) -> int:
     """Rows that a fine-tuning trains on, each pass counted."""
     most = job.settings.max_train_examples
     rows = training_rows(job.task, features.train, most, job.seed, job.train_fraction)
     return job.settings.num_steps(len(rows)) * job.settings.batch_size
 
 
-def num_tokens(job: Job, features: TaskFeatures) -> float:
+def _num_tokens(job: Job, features: TaskFeatures) -> float:
     """Tokens that a job trains on; one that is only predicted counts as a third. 0 for a bag of
     words."""
     if job.role == "bag-of-words":
         return 0.0
-    trained = num_rows(job, features) * features.train.features.lengths.mean()
+    trained = _num_rows(job, features) * features.train.features.lengths.mean()
     predicted = sum(split.features.lengths.sum() for split in features.predicted.values())
     return float(trained + predicted / 3)
-
-
-def take_model(folder: Path, job: Job, result: Result) -> None:
-    """Give the network that a job kept, if any, the name of its record's predictions."""
-    if (made := folder / _UNNAMED / job.key).is_dir():
-        kept = kept_folder(folder, result)
-        shutil.rmtree(kept, ignore_errors=True)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        made.rename(kept)
-        with suppress(OSError):  # others are still in it
-            made.parent.rmdir()
-
-
-# --- before the first fine-tuning -----------------------------------------------------------------
 
 
 def search_settings(
@@ -327,29 +278,28 @@ def search_settings(
     Every combination learns once from a part of the first seed's training rows and is scored on
     the rest of them. A record of the same search says what was best, so that it is not done again.
     """
-    search = options.search
-    if search is None:
+    if options.search is None:
         return list(jobs)
-    found = {result.key.rpartition("-")[0]: result.search for result in done}
-    chosen = {(j.task.name, j.role): found.get(j.key.rpartition("-")[0], {}) for j in jobs}
+    known = {result.settings_digest: result.search for result in done}
+    chosen = {(j.task.name, j.role): known.get(j.key.rpartition("-")[0], {}) for j in jobs}
     trials, features = list[Job](), dict[str, TaskFeatures]()
     for job in {(job.task.name, job.role): job for job in jobs}.values():
-        tried, seed = grid(search, job.task), seeds_for(job.task, options)[0]
-        if job.role == "bag-of-words" or not tried or chosen[job.task.name, job.role]:
+        if job.role == "bag-of-words" or chosen[job.task.name, job.role]:
             continue
+        seed = seeds_for(job.task, options)[0]
         rows = sampled_examples(len(job.data.train), job.settings.max_train_examples, seed)
-        part = held_out_data(job.task, job.data, rows.tolist(), search.held_out_fraction)
+        part = held_out_data(job.task, job.data, rows.tolist())
         features[job.task.name] = tokenize(job.task, part, source, job.settings, [seed])
-        for number, changes in enumerate(tried):
+        for number, changes in enumerate(options.search.trials):
+            settings = replace(job.settings, **changes)
             trial = replace(job, data=part, seed=seed, key=str(number), search=changes)
-            trials.append(replace(trial, settings=replace(job.settings, **changes)))
+            trials.append(replace(trial, settings=settings))
     results: dict[tuple[str, Role], list[Result]] = {}
-    unkept = options.model_copy(update={"keep_models": False})
-    for trial, result, _ in run_jobs(trials, features, source, unkept, stop, verb="search"):
+    for trial, result, _ in run_jobs(trials, features, source, options, stop, verb="search"):
         results.setdefault((trial.task.name, trial.role), []).append(result)
         log(f"search: {trial.label(source)}, {_words(trial.search)}: {percent(result.value)}")
-    for key, tried_results in results.items():
-        in_order = sorted(tried_results, key=lambda result: int(result.key))
+    for key, tried in results.items():
+        in_order = sorted(tried, key=lambda result: int(result.key))
         best = in_order[best_of([vars(result) for result in in_order])]
         chosen[key] = {
             "chosen": dict(best.search),

@@ -180,7 +180,8 @@ def finetune(
 
     if (own_task is None) == (task is None):
         raise UserError("finetune takes one task: give a file of your own, or a task's name")
-    options: dict[str, object] = {"evaluate.tasks": [task]} if task else {}
+    options: dict[str, object] = {"evaluate.seeds": [*range(seeds)]}
+    options |= {"evaluate.tasks": [task]} if task else {}
     if own_task is not None:
         options["evaluate.own_tasks"] = [{"train": str(own_task)}]
     if data_dir:
@@ -189,7 +190,7 @@ def finetune(
     config = evaluation_of(model, overrides, options)
     from benchmarks.finetune import finetune
 
-    finetune(model, Path(output), config.evaluate, seeds, onnx)
+    finetune(model, Path(output), config.evaluate, onnx)
     return Path(output)
 
 

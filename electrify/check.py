@@ -320,7 +320,7 @@ def evaluation_cost(config: RunConfig) -> list[str]:
     if not options.has_tasks:
         return []
     from benchmarks.tasks.load import check_data, load_tasks
-    from benchmarks.training.recipe import grid, hyper_parameters, seeds_for
+    from benchmarks.training.recipe import hyper_parameters, seeds_for
     from model.flops import parameter_counts
     from model.plan import discriminator_shape
 
@@ -336,7 +336,7 @@ def evaluation_cost(config: RunConfig) -> list[str]:
     for task, _ in check_data(options):
         settings = hyper_parameters(task, options, pretrain.hidden_size, recommended)
         count = len(set(options.train_fractions)) * len(seeds_for(task, options))
-        count = num_encoders * (count + len(grid(options.search, task)))
+        count = num_encoders * (count + len(options.search.trials if options.search else ()))
         num_predicted = task.num_rows.get(task.reported, 0)
         num_train = task.num_rows.get("train", 0) or num_predicted
         if task.name in data:

@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
@@ -49,7 +49,7 @@ class Result(BaseModel):
     # officially; `split` ends in "-part" if the reported one has fewer
     parts: dict[str, tuple[int, int]] = {}
     truncated_fraction: float  # of the reported rows, longer than max_sequence_length
-    selection: Literal["last", "best-on-a-split-of-train"]
+    selection: str = "last"  # the step that is scored; earlier versions could choose one
     degenerate: str | None  # why the training failed, if it did
     hyper_parameters: dict[str, Any]
     recommended: dict[str, Any] = {}  # those of them that the encoder's finetuning.json gave
@@ -58,15 +58,10 @@ class Result(BaseModel):
     data_commits: dict[str, str] = {}  # by data set of the hub the commit that rows are of
     git_commit: str | None
     seconds: float
-    selected: dict[str, Any] = {}  # which step won, by what score on the rows that chose it
     search: dict[str, Any] = {}  # which trial of how many gave the options, and its score
     notes: list[str] = []  # what looks wrong although nothing failed
-    # what it cost; None in records of before it was counted
     train_fraction: float = 1.0  # of the examples to learn from (after `max_train_examples`)
     train_seconds: float | None = None  # of the steps alone; `seconds` is of the whole job
-    train_flops: float | None = None  # in matrix products, forward and backward
-    inference_flops: float | None = None  # of one reported example, forward
-    peak_memory_mb: int | None = None  # allocated on the GPU, else resident
     device: str | None = None
     num_parameters: int | None = None  # of the encoder without its head
 
@@ -85,8 +80,7 @@ class Result(BaseModel):
     @model_validator(mode="after")
     def _name_predictions(self) -> Self:
         if not self.predictions:
-            part = "" if self.train_fraction == 1.0 else f"train-{self.train_fraction:g}/"
-            name = f"{self.task}/{part}{self.role}-{self.seed}"
+            name = predictions_name(self.task, self.role, self.seed, self.train_fraction)
             object.__setattr__(self, "predictions", name)
         return self
 
@@ -103,6 +97,11 @@ class Result(BaseModel):
     @property
     def encoder(self) -> str:
         return encoder_label(self.role, self.model_path, self.model_name)
+
+
+def predictions_name(task: str, role: str, seed: int, train_fraction: float) -> str:
+    part = "" if train_fraction == 1.0 else f"train-{train_fraction:g}/"
+    return f"{task}/{part}{role}-{seed}"
 
 
 def encoder_label(role: str, path: str, name: str = "") -> str:
@@ -214,8 +213,7 @@ def _stands_beside(result: Result, encoders: Sequence[Result]) -> bool:
     if result.role == "random-init":
         return any(_settings_beside(result, e) == _settings_beside(e, result) for e in encoders)
     if result.role == "bag-of-words":
-        rows = {(e.selection, e.num_train_examples) for e in encoders}
-        return (result.selection, result.num_train_examples) in rows
+        return result.num_train_examples in {e.num_train_examples for e in encoders}
     return True
 
 

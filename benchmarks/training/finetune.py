@@ -1,14 +1,13 @@
 """Tokenise a task, fine-tune one encoder on it with one seed, and predict.
 
-Protocols: `last`, a fixed number of steps and the model of the last one; and
-`best-on-a-split-of-train`, the best model on rows that were taken out of the training split. The
-reported rows are not looked at before.
+The protocol is a fixed number of steps and the model of the last one: the reported rows are not
+looked at before.
 """
 
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -22,7 +21,7 @@ from benchmarks.results.results import encoder_label
 from benchmarks.tasks.features import QuestionExample
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.labels import Classification
-from benchmarks.tasks.load import SPLIT_EVAL, TaskData, split_by_group
+from benchmarks.tasks.load import SPLIT_EVAL, TaskData
 from benchmarks.tasks.task import (
     OWN,
     Example,
@@ -33,10 +32,9 @@ from benchmarks.tasks.task import (
     Task,
 )
 from benchmarks.training.bag_of_words import bag_of_words
-from benchmarks.training.cost import count_flops, peak_memory, start_memory
 from benchmarks.training.network import build_network
 from benchmarks.training.recipe import HyperParameters
-from benchmarks.training.trainer import OnStep, Selection, Trainer
+from benchmarks.training.trainer import OnStep, Trainer
 from electrify.config.evaluate import Role
 from electrify.system.machine import cpu_precision, gpu_precision
 from electrify.system.outcome import UserError
@@ -63,7 +61,6 @@ class TaskFeatures:
     task: Task
     train: Split
     predicted: Mapping[str, Split]
-    selection: Split | None = None  # rows out of the training split that choose the model
 
 
 @dataclass(frozen=True)
@@ -75,10 +72,6 @@ class Finetuned:
     hyper_parameters: dict[str, Any]  # with the number of steps and of rows at once in the end
     num_train_examples: int
     train_seconds: float
-    selected: dict[str, Any] = field(default_factory=dict)  # which step won, and how
-    train_flops: float | None = None  # as `cost.count_flops`
-    inference_flops: float | None = None  # of one reported example
-    peak_memory_mb: int = 0
     device: str = ""
     num_parameters: int | None = None  # of the encoder without its head
     network: EncoderWithHead | None = None  # None of a baseline of words and of a failed training
@@ -118,25 +111,14 @@ def tokenize(
             f"{task.name}: no training file; a part of the {task.reported} rows is trained on, and "
             f"the other {len(data.reported):,} are reported as split {data.split!r}"
         )
-    train, chosen, most = data.train, tuple[Example, ...](), settings.max_train_examples
-    if (fraction := settings.selection_fraction) is not None:
-        train, chosen = split_by_group(task, train, 1 - fraction, salt="selection\n")
-        if not train or not chosen:
-            raise UserError(
-                f"{task.name}: evaluate.selection_fraction = {fraction} leaves "
-                f"{len(train)} rows to learn from and {len(chosen)} to choose the model by"
-            )
-        if most is not None:  # few rows are chosen by few rows
-            num_chosen = max(1, round(most * fraction / (1 - fraction)))
-            chosen = tuple(chosen[n] for n in sampled_examples(len(chosen), num_chosen, seeds[0]))
-    selection = tokenized("selection", chosen) if chosen else None
+    train, most = data.train, settings.max_train_examples
     predicted = {name: tokenized(name, rows) for name, rows in data.predicted.items()}
     positions = np.unique(np.concatenate([sampled_examples(len(train), most, n) for n in seeds]))
     learnt = tokenized("train", tuple(train[n] for n in positions), train=True)
     learnt = replace(learnt, positions=positions, num_in_whole=len(train))
     rows = chain.from_iterable(s.features.input_ids for s in (learnt, *predicted.values()))
     warn_of_unknown(coverage_of(rows, tokenizer), f"{task.name} as {source.name} reads it")
-    return TaskFeatures(task, learnt, predicted, selection)
+    return TaskFeatures(task, learnt, predicted)
 
 
 def finetune(
@@ -159,21 +141,16 @@ def finetune(
     device, task = choose_device(device_name), features.task
     settings = replace(settings, precision=choose_precision(settings.precision, device))
     rows = training_rows(task, features.train, settings.max_train_examples, seed, train_fraction)
-    selection = _selection(features, settings, len(rows) / settings.batch_size)
-    start_memory(device)
     with seeded(seed, device):
         network = build_network(task, source, role, seed, settings, device)
         label = f"{task.name}, {encoder_label(role, source.name)}, seed {seed}"
         trainer = Trainer(network, task, source.tokenizer.pad_token_id, settings, label)
         start = time.monotonic()
-        failure = trainer.train(features.train.features, rows, seed, on_step, selection)
+        failure = trainer.train(features.train.features, rows, seed, on_step)
         train_seconds = time.monotonic() - start
         predictions, problem = _predict(
             features, lambda _, split: trainer.predict(split.features), failure
         )
-        memory = peak_memory(device)
-        reported = next(iter(features.predicted.values())).features
-        train_flops, inference_flops = count_flops(trainer, features.train.features, rows, reported)
     return Finetuned(
         predictions=predictions,
         degenerate=problem,
@@ -181,10 +158,6 @@ def finetune(
         | {"micro_batch_size": trainer.micro_batch_size},
         num_train_examples=len(np.unique(features.train.features.example_of[rows])),
         train_seconds=round(train_seconds, 3),
-        selected=selection.described() if selection else {},
-        train_flops=train_flops,
-        inference_flops=inference_flops,
-        peak_memory_mb=memory,
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         num_parameters=sum(weights.numel() for weights in network.encoder.parameters()),
         network=network if failure is None else None,
@@ -227,21 +200,6 @@ def fit_bag_of_words(
     seconds = round(time.monotonic() - start, 3)
     chosen = {name.rpartition("__")[2]: value for name, value in choice.items()}
     return Finetuned(predictions, problem, chosen, len(learnt), seconds, device="cpu")
-
-
-def _selection(
-    features: TaskFeatures, settings: HyperParameters, steps_per_epoch: float
-) -> Selection | None:
-    task, split = features.task, features.selection
-    if split is None or settings.evaluations_per_epoch is None:
-        return None
-
-    def score(trainer: Trainer) -> float:
-        predictions, _ = _predict_split(task, split, trainer.predict(split.features))
-        return score_predictions(task, predictions)[task.headline]
-
-    every = max(1, int(steps_per_epoch / settings.evaluations_per_epoch))
-    return Selection(score, every, settings.patience)
 
 
 def _predict(

@@ -14,7 +14,6 @@ from torch import nn
 from benchmarks.encoder import (
     ModelSource,
     accepted_inputs,
-    freeze,
     load_encoder,
     load_network,
     open_model,
@@ -64,7 +63,6 @@ def build_network(
     tokenizer = with_added_tokens(source.tokenizer, task.added_tokens)
     encoder = load_encoder(source, role, seed, len(tokenizer))
     prepare_encoder(encoder, settings.dropout, device, settings.precision)
-    freeze(encoder, settings.freeze)
     pooled = replace(task, pooling=settings.pooling)
     return EncoderWithHead(encoder, make_head(pooled, encoder, tokenizer, generator)).to(device)
 
@@ -141,7 +139,7 @@ def read_kept(folder: Path) -> Kept:
     whole = load_network(source, getattr(_NETWORKS, kind))
     encoder = whole.base_model
     network = EncoderWithHead(encoder, AutoHead(whole, encoder)).eval()
-    return Kept(source, task, network, HyperParameters(**about["settings"]))
+    return Kept(source, task, network, HyperParameters.of(about["settings"]))
 
 
 def kept_folder(results: Path, result: Result) -> Path:

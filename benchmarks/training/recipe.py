@@ -1,5 +1,4 @@
-"""Published fine-tuning recipes, by task and size of the model; `recipe.toml` has them. The grid of
-`evaluate.search` over their options.
+"""Published fine-tuning recipes, by task and size of the model; `recipe.toml` has them.
 
 How long and how wide (epochs, length of rows, batch) is the task's, from the code of its authors.
 How the weights move (rates, layer-wise decay, warm-up, weight decay) is that of the recipe asked
@@ -10,17 +9,15 @@ google-research/electra configure_finetuning.py), klue (KLUE-baseline run_all.sh
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import product
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from benchmarks.tasks.labels import MultiLabelClassification, Regression, SingleLabel
 from benchmarks.tasks.load import TaskData, split_by_group
 from benchmarks.tasks.spans import OwnReading
-from benchmarks.tasks.task import HEAD_DROPOUT, Task
-from electrify.config.evaluate import EvaluateConfig, FinetuneOptions, Pooling, SearchOptions
+from benchmarks.tasks.task import Task
+from electrify.config.evaluate import EvaluateConfig, FinetuneOptions, Pooling
 from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 
@@ -46,18 +43,15 @@ class HyperParameters:
     adam_bias_correction: bool = True
     min_steps: int = 1
     max_train_examples: int | None = None
-    micro_batch_size: int | None = None  # rows at once; None: the whole batch
     train_both_orders: bool = False
     pooling: Pooling = "cls"
-    freeze: Literal["none", "encoder"] | int = "none"
     dropout: float | None = None  # of the encoder; None: as its own config has it
-    head_dropout: float = HEAD_DROPOUT
-    max_gradient_norm: float = 1.0  # in all three recipes
     precision: str = "fp32"
-    selection: Literal["last", "best-on-a-split-of-train"] = "last"
-    selection_fraction: float | None = None  # of the training groups; None: the last step is taken
-    evaluations_per_epoch: int | None = None
-    patience: int | None = None
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self:
+        """From a file, perhaps of an earlier version, which had more of them."""
+        return cls(**{f.name: settings[f.name] for f in fields(cls) if f.name in settings})
 
     def num_steps(self, num_train_rows: int) -> int:
         """int(epochs x rows / batch), at least `min_steps`, as in the released code."""
@@ -71,6 +65,7 @@ class HyperParameters:
 
 
 _TABLES = read_toml(Path(__file__).with_suffix(".toml"))
+_HELD_OUT_FRACTION = 0.2  # of the training rows, for `evaluate.search`
 _OF_THE_TASK = ("num_epochs", "max_sequence_length")
 
 
@@ -119,9 +114,6 @@ def hyper_parameters(
     given = {**recommended, **options_for(task, options)}
     del given["seeds"]
     name = given.pop("recipe", options.recipe)
-    if options.selection != "last":
-        names = ("selection", "selection_fraction", "evaluations_per_epoch", "patience")
-        given |= {name: getattr(options, name) for name in names}
     of_task = {"train_both_orders": task.train_both_orders, "pooling": task.pooling}
     recipe = recipe_for(task, hidden_size, name)
     chosen = {**of_task, **given, "precision": options.precision}
@@ -135,12 +127,12 @@ def hyper_parameters(
 def departures(task: Task | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a record that its recipe does not give a model of any one size.
 
-    Left out is what follows from others (steps) and what changes no score (rows at once). Of an
-    unknown task or recipe all the others are departures.
+    Left out is what follows from others (steps), what changes no score (rows at once) and what an
+    earlier version had. Of an unknown task or recipe all the others are departures.
     """
     recipe = settings.get("recipe")
-    derived = ("recipe", "num_steps", "warmup_steps", "micro_batch_size")
-    given = {name: value for name, value in settings.items() if name not in derived}
+    known = {field.name for field in fields(HyperParameters)} - {"recipe"}
+    given = {name: value for name, value in settings.items() if name in known}
     if task is None or recipe not in _TABLES["recipes"]:
         return given
     published = [asdict(recipe_for(task, width, settings["recipe"])) for width in (256, 768, 1024)]
@@ -167,35 +159,18 @@ def seeds_for(task: Task, options: EvaluateConfig) -> tuple[int, ...]:
     return tuple(dict.fromkeys(options_for(task, options)["seeds"]))
 
 
-# The grid of `evaluate.search`.
-
-
-def grid(search: SearchOptions | None, task: Task) -> list[dict[str, Any]]:
-    """All combinations of the values of a search that the task's head takes; none without one."""
-    if search is None:
-        return []
-    values = {name: list(dict.fromkeys(tried)) for name, tried in search.values.items()}
-    if not isinstance(task, SingleLabel | MultiLabelClassification | Regression):
-        values.pop("pooling", None)
-    if "pooling" in values and not task.has_parts:
-        values["pooling"] = [name for name in values["pooling"] if name != "parts"] or ["mean"]
-    if not values:
-        return []
-    return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
-
-
-def held_out_data(task: Task, data: TaskData, rows: Sequence[int], fraction: float) -> TaskData:
-    """The training examples at positions `rows` in two: `fraction` of them, by groups, is scored,
-    the others are learnt from.
+def held_out_data(task: Task, data: TaskData, rows: Sequence[int]) -> TaskData:
+    """The training examples at positions `rows` in two: by groups a fifth of them is scored, the
+    others are learnt from.
 
     Raises `UserError` where either part is empty.
     """
     examples = tuple(data.train[number] for number in rows)
-    learnt, scored = split_by_group(task, examples, 1 - fraction, salt="search\n")
+    learnt, scored = split_by_group(task, examples, 1 - _HELD_OUT_FRACTION, salt="search\n")
     if not learnt or not scored:
         raise UserError(
-            f"{task.name}: evaluate.search.held_out_fraction = {fraction} leaves {len(learnt)} "
-            f"rows to learn from and {len(scored)} to score on; change it"
+            f"{task.name}: a search would learn from {len(learnt)} of {len(examples)} training "
+            f"rows and be scored on {len(scored)}; leave evaluate.search out"
         )
     return replace(
         data, train=learnt, reported=scored, split="train-held-out", further={}, parts={}

@@ -1,8 +1,7 @@
-"""Training and prediction of an encoder with a head: rates, steps, micro-batches, selection."""
+"""Training and prediction of an encoder with a head: rates, steps, micro-batches."""
 
 import gc
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -23,6 +22,7 @@ from electrify.system.progress import warn
 Rows = NDArray[np.int64]
 OnStep = Callable[[int], None]  # gets the rows of each finished step; may raise to leave
 PREDICTION_BATCH_FACTOR = 4  # no gradients to keep: larger batches fit and are faster
+_MAX_GRADIENT_NORM = 1.0  # in all three recipes
 _CHECK_STEPS = 50  # between two looks at the losses of a device that works apart from the host
 _Result = TypeVar("_Result")
 _Batch = Mapping[str, torch.Tensor]
@@ -146,12 +146,10 @@ class Trainer:
     label: str  # for messages
     micro_batch_size: int = field(init=False)
     prediction_batch_size: int = field(init=False)
-    # how many rows of which padded length were trained on
-    trained: Counter[int] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         batch_size = self.settings.batch_size
-        self.micro_batch_size = min(self.settings.micro_batch_size or batch_size, batch_size)
+        self.micro_batch_size = batch_size
         self.prediction_batch_size = PREDICTION_BATCH_FACTOR * batch_size
 
     def train(
@@ -160,12 +158,8 @@ class Trainer:
         rows: Rows,
         seed: int,
         on_step: OnStep,
-        selection: "Selection | None" = None,
     ) -> str | None:
-        """Train in place; says what went wrong where the loss was not a number (training ends).
-
-        With a `selection` the network is at last the best one that it saw.
-        """
+        """Train in place; says what went wrong where the loss was not a number (training ends)."""
         settings, network = self.settings, self.network
         optimizer = build_optimizer(network.encoder, network.head, settings)
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
@@ -176,8 +170,6 @@ class Trainer:
         check_steps = 1 if network.device.type == "cpu" else _CHECK_STEPS
         losses: list[torch.Tensor] = []
         for step, batch in enumerate(batches):
-            if selection is not None and selection.is_over:
-                break
             set_rates(optimizer, settings, step, num_steps)
             losses.append(self._gradients(features, rows[batch]))
             if len(losses) == check_steps or step + 1 == num_steps:
@@ -186,14 +178,10 @@ class Trainer:
                     if not math.isfinite(loss):
                         return f"loss is {loss} at step {number} of {num_steps}"
                 losses.clear()
-            torch.nn.utils.clip_grad_norm_(parameters, settings.max_gradient_norm)
+            torch.nn.utils.clip_grad_norm_(parameters, _MAX_GRADIENT_NORM)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-            if selection is not None:
-                selection.look(step + 1, self)
             on_step(len(batch))
-        if selection is not None:
-            selection.restore(self)
         return None
 
     def predict(self, features: Features) -> list[Outputs]:
@@ -206,7 +194,7 @@ class Trainer:
 
     def _predict(self, features: Features, batch_size: int) -> list[Outputs]:
         outputs: list[Any] = [None] * len(features.input_ids)
-        with torch.inference_mode(), self.autocast():
+        with torch.inference_mode(), self._autocast():
             for rows in prediction_batches(features.lengths, batch_size):
                 batch = self.network(self._batch(features, rows))
                 arrays = {name: _array(tensor) for name, tensor in batch.items()}
@@ -221,10 +209,7 @@ class Trainer:
             self.network.zero_grad(set_to_none=True)  # of a part before memory was at an end
             parts = [rows[start : start + size] for start in range(0, len(rows), size)]
             batches = [self._batch(features, part) for part in parts]
-            loss = self._backward(batches)
-            for part, batch in zip(parts, batches, strict=True):
-                self.trained[batch["input_ids"].numel() // len(part)] += len(part)
-            return loss
+            return self._backward(batches)
 
         size = min(self.micro_batch_size, len(rows))
         loss, self.micro_batch_size = in_fitting_parts(in_parts, size, self.label)
@@ -240,7 +225,7 @@ class Trainer:
         for part, of_part in zip(parts, counts, strict=True):
             if not any(of_part):  # nothing to learn from in it
                 continue
-            with self.autocast():
+            with self._autocast():
                 outputs = self.network(part)
             if len(parts) == 1:
                 loss = head.loss(outputs, part)
@@ -254,64 +239,10 @@ class Trainer:
     def _batch(self, features: Features, rows: Rows) -> _Batch:
         return collate(self.task, features, rows, self.pad_id, self.network.device)
 
-    def autocast(self) -> torch.autocast:
+    def _autocast(self) -> torch.autocast:
         """bf16 matrix products over fp32 weights, or plain fp32."""
         enabled = self.settings.precision == "bf16"
         return torch.autocast(self.network.device.type, dtype=torch.bfloat16, enabled=enabled)
-
-
-@dataclass
-class Selection:
-    """Keeps the weights that score best on rows held out of the training split."""
-
-    score: Callable[[Trainer], float]
-    every_steps: int
-    patience: int | None
-    best_step: int = 0
-    best_value: float = math.nan
-    num_evaluations: int = 0
-    last_step: int = 0
-    num_worse: int = 0  # evaluations in a row
-    weights: dict[str, torch.Tensor] = field(default_factory=dict)
-
-    def described(self) -> dict[str, Any]:
-        """For the record: the step that won, its score there, and how many were looked at."""
-        return {
-            "step": self.best_step,
-            "value": None if math.isnan(self.best_value) else self.best_value,
-            "num_evaluations": self.num_evaluations,
-            "last_step": self.last_step,
-        }
-
-    @property
-    def is_over(self) -> bool:
-        """Whether `patience` evaluations in a row were no better."""
-        return self.patience is not None and self.num_worse >= self.patience
-
-    def look(self, step: int, trainer: Trainer) -> None:
-        self.last_step = step
-        if step % self.every_steps == 0:
-            self._evaluate(trainer)
-
-    def restore(self, trainer: Trainer) -> None:
-        """Put the best weights back; the last step has its chance too."""
-        if self.last_step % self.every_steps:
-            self._evaluate(trainer)
-        if self.weights:
-            trainer.network.load_state_dict(self.weights)
-            self.weights = {}
-
-    def _evaluate(self, trainer: Trainer) -> None:
-        value, best = self.score(trainer), self.best_value
-        self.num_evaluations += 1
-        # nan is worse than any number
-        if not self.weights or value > best or (math.isnan(best) and not math.isnan(value)):
-            self.best_step, self.best_value, self.num_worse = self.last_step, value, 0
-            state = trainer.network.state_dict()
-            self.weights = {name: tensor.to("cpu", copy=True) for name, tensor in state.items()}
-        else:
-            self.num_worse += 1
-        trainer.network.train()
 
 
 def _array(tensor: torch.Tensor) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -54,10 +55,6 @@ class FinetuneOptions(Section):
     """Longest input in tokens, at most the positions of the model."""
     max_train_examples: Count | None = None
     """Number of training examples at most, drawn by the seed."""
-    micro_batch_size: Count | None = None
-    """Examples in a forward pass."""
-    freeze: Literal["none", "encoder"] | Count | None = None
-    """`encoder`: only the head learns. k: the last k layers and the head. If omitted, all."""
     dropout: Fraction | None = None
     """Dropout of the encoder; of a ModernBERT, of its embeddings and feed-forward layers. If
     omitted, the model's own."""
@@ -75,29 +72,25 @@ class FinetuneOptions(Section):
 
 
 # what is the task's own or the machine's, not the encoder's
-_NOT_RECOMMENDED = ("seeds", "max_sequence_length", "max_train_examples", "micro_batch_size")
+_NOT_RECOMMENDED = ("seeds", "max_sequence_length", "max_train_examples")
 
 
 class SearchOptions(Section):
-    """Lists of values to try. Every combination learns from a part of the training examples and is
-    scored on the rest. The encoder and the random initialisation each take their best."""
+    """Lists of values to try. Every combination learns from four fifths of the training examples
+    and is scored on the rest. The encoder and the random initialisation each take their best."""
 
     learning_rate: tuple[_Positive, ...] = ()
     num_epochs: tuple[_Positive, ...] = ()
-    layer_lr_decay: tuple[_Fraction, ...] = ()
-    dropout: tuple[Fraction, ...] = ()
-    pooling: tuple[Pooling, ...] = ()
-    held_out_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.2
-    """Fraction of the training examples that combinations are scored on."""
 
     @property
-    def values(self) -> dict[str, tuple[Any, ...]]:
-        names = [name for name in type(self).model_fields if name in FinetuneOptions.model_fields]
-        return {name: tried for name in names if (tried := getattr(self, name))}
+    def trials(self) -> list[dict[str, Any]]:
+        """All combinations, each once."""
+        values = {name: dict.fromkeys(tried) for name, tried in self if tried}
+        return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
 
     @model_validator(mode="after")
     def _something_to_try(self) -> Self:
-        if not self.values:
+        if self.trials == [{}]:
             raise UserError(
                 "evaluate.search has no values to try; give for example "
                 "learning_rate = [3e-4, 1e-3] or num_epochs = [4, 10]"
@@ -225,16 +218,6 @@ class EvaluateConfig(FinetuneOptions, TrackerOptions):
     recipe: Literal["auto", "electra", "klue", "koelectra"] = "auto"
     """Recipe for what is left out. `auto`: that of the task's authors. Where none is named, the
     `finetuning.json` beside an encoder of `--model` goes before it."""
-    selection: Literal["last", "best-on-a-split-of-train"] = "last"
-    """Which weights are scored: of the `last` step, or the best on a part of the training
-    examples."""
-    selection_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    """Fraction of the training examples that this selection holds out, or of `max_train_examples`
-    and what is held out together; the same for all `train_fractions`."""
-    evaluations_per_epoch: Count = 4
-    """Evaluations an epoch for this selection."""
-    patience: Count | None = None
-    """Training ends after so many evaluations without a better score. If omitted, never."""
     keep_models: bool = False
     """Write each fine-tuned network to `models/`, as `electrify finetune` does, for `electrify
     export --onnx`. Its head is that of `transformers` (`pooling`), whatever is recommended."""

@@ -149,7 +149,6 @@ def describe_precision(key: str, asked: str) -> str:
 
 # --- memory -------------------------------------------------------------------------------------
 
-_CLEAR = Path("/proc/self/clear_refs")  # writing 5 sets the kernel's high-water mark to what is now
 _remembered_mb = 0  # marks that were set back since, here and in child processes
 
 
@@ -161,33 +160,13 @@ def peak_memory_mb() -> int:
     return max(_remembered_mb, *peaks)
 
 
-def remember_peak(megabytes: int) -> None:
-    """Let `peak_memory_mb` count a peak that a child process has reported."""
-    global _remembered_mb
-    _remembered_mb = max(_remembered_mb, megabytes)
-
-
 def remember_peak_of(process: int | None) -> None:
     """Let `peak_memory_mb` count a process that runs now, and that this one will not wait for."""
-    remember_peak(_high_water_mb(process) or 0)
+    global _remembered_mb
+    _remembered_mb = max(_remembered_mb, _high_water_mb(process) or 0)
 
 
-def restart_peak() -> None:
-    """Set the mark back: `peak_since_restart_mb` counts from here.
-
-    Where the system has no such thing (it is Linux's), that is the peak since the start.
-    """
-    remember_peak(peak_memory_mb())
-    with suppress(OSError):
-        _CLEAR.write_text("5")
-
-
-def peak_since_restart_mb() -> int:
-    """Of this process alone, since `restart_peak`."""
-    return _high_water_mb("self") or peak_memory_mb()
-
-
-def _high_water_mb(process: int | str | None) -> int | None:
+def _high_water_mb(process: int | None) -> int | None:
     """None where the system does not tell."""
     try:
         status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from benchmarks.tasks.registry import TASKS
 from electrify.config.evaluate import OwnTask
 
 # fields of a record that differ when it is done again
-MEASURED = ("seconds", "train_seconds", "peak_memory_mb")
+MEASURED = ("seconds", "train_seconds")
 
 COLA = TASKS["glue-cola"]
 SST2 = TASKS["glue-sst2"]

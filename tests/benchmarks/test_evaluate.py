@@ -324,7 +324,7 @@ def test_a_task_of_ones_own_is_scored_and_reported_as_others(
     assert len(started) == 2
 
 
-def test_the_cost_is_said_once_after_the_first_steps(
+def test_the_time_of_the_rest_is_said_after_each_fine_tuning(
     make_config, model_folder, caplog, monkeypatch
 ):
     """Of what is done, or is little, nothing is said."""
@@ -334,9 +334,8 @@ def test_the_cost_is_said_once_after_the_first_steps(
         caplog.clear()
         with caplog.at_level("INFO"):
             evaluate(config, str(model_folder))
-        said = [line for line in caplog.messages if "from the first steps" in line]
+        said = [line for line in caplog.messages if "for the rest of 2 fine-tunings" in line]
         assert len(said) == expected
-        assert all(line.startswith("evaluate: 2 fine-tunings, about ") for line in said)
 
 
 def test_trackers_get_each_score_and_the_means_in_one_run(make_config, model_folder, monkeypatch):

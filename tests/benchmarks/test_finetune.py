@@ -156,6 +156,39 @@ def test_the_network_learns_from_all_rows_and_the_card_says_its_score(
     assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
 
 
+def test_seeds_and_search_of_the_config_are_obeyed(
+    model_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    more = ["evaluate.seeds=[7]", "evaluate.search={learning_rate=[1e-7, 5e-3]}"]
+    more += ["evaluate.min_steps=60"]
+    with caplog.at_level("INFO"):
+        folder = made(model_folder, tmp_path, TABLES["labels"], more=more)
+    assert any("seed 7, learning_rate 0.005" in line for line in caplog.messages)
+    about = json.loads((folder / "task.json").read_text(encoding="utf-8"))
+    assert about["settings"]["learning_rate"] == 5e-3
+    with pytest.raises(ValueError, match="finetune learns from all rows"):
+        made(
+            model_folder, tmp_path / "b", TABLES["labels"], more=["evaluate.train_fractions=[0.1]"]
+        )
+
+
+def test_words_of_an_official_task_are_scored_by_the_labels_of_its_network(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Naver's labels are PER-B; a network of `transformers` says B-PER, and files do."""
+    lines = [f"{sentence(n)}\tO PER-B PER-I\n" for n in range(40)]
+    for split in ("train", "test"):
+        write(tmp_path / "naver-ner" / f"{split}.tsv", "".join(lines))
+    folder = electrify.finetune(
+        str(model_folder), tmp_path / "out", task="korean-naver-ner", data_dir=[str(tmp_path)],
+        overrides=FEW,
+    )  # fmt: skip
+    rows = [{"tokens": sentence(n).split(), "ner_tags": ["O", "B-PER", "I-PER"]} for n in range(9)]
+    write(tmp_path / "rows.json", rows)
+    assert main(["predict", str(folder), str(tmp_path / "rows.json")]) == 0
+    assert "on 9 rows with a gold value" in capsys.readouterr().err
+
+
 def test_predict_reads_files_in_parts_and_keeps_their_columns(
     model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

@@ -5,7 +5,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -220,13 +220,6 @@ class EncoderWithHead(nn.Module):
         """A batch to the head's outputs."""
         outputs: dict[str, Tensor] = self.head(encode(self.encoder, batch, self._inputs), batch)
         return outputs
-
-    def train(self, mode: bool = True) -> Self:
-        """As `nn.Module.train`; an encoder of which nothing is learnt keeps its dropout off."""
-        super().train(mode)
-        if not any(parameter.requires_grad for parameter in self.encoder.parameters()):
-            self.encoder.eval()
-        return self
 
     @property
     def device(self) -> torch.device:

@@ -90,14 +90,6 @@ def test_only_examples_that_a_seed_learns_from_are_tokenised(ynat_folder, model,
     assert len(training_rows(YNAT, prepared.train, None, 3)) == len(prepared.train.examples)
 
 
-def test_few_rows_are_chosen_by_few_rows(ynat_folder, model, make_settings):
-    data, held_out = load_data(YNAT, ynat_folder), "best-on-a-split-of-train"
-    few = make_settings(max_train_examples=9, selection=held_out, selection_fraction=0.25)
-    chooses = tokenize(YNAT, data, model, few, [0]).selection
-    assert len(chooses.examples) == 3
-    assert {*chooses.examples} <= {*data.train}
-
-
 def test_mean_pooling_is_the_mean_over_real_tokens(model):
     encoder = load_encoder(model, "pretrained", 0)
     states = torch.randn(2, 4, 32, generator=torch.Generator().manual_seed(0))
