@@ -27,7 +27,7 @@ from electrify.config.pretrain import Size
 from electrify.config.run import EvaluationRun
 from electrify.stage.plan import recommended_settings
 from tests.benchmarks.conftest import SIZES
-from tests.benchmarks.records import COLA, NER, RTE, YNAT
+from tests.benchmarks.records import COLA, RTE, YNAT
 
 
 def electra_names():
