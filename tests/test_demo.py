@@ -51,9 +51,9 @@ def read_lines(path: Path) -> list[str]:
 @pytest.fixture(scope="module", autouse=True)
 def few_sentences_and_fits() -> Iterator[None]:
     """Mistakes are planted in few sentences, and TF-IDF chooses on one fold."""
-    few = {script: sentences[:8] for script, sentences in SENTENCES["sentences"].items()}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(SENTENCES, "sentences", few)
+        for script, sentences in SENTENCES.items():
+            patch.setitem(SENTENCES, script, sentences[:8])
         patch.setattr("benchmarks.training.bag_of_words._ENOUGH_HELD_OUT", 1)
         yield
 

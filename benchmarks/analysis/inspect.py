@@ -10,7 +10,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -29,9 +29,8 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from electrify.system.unknown import coverage_of, warn_of_unknown
 
-SENTENCES: Mapping[str, dict[str, list[str]]] = read_toml(
-    Path(__file__).with_name("sentences.toml")
-)
+_TABLE: Mapping[str, dict[str, list[str]]] = read_toml(Path(__file__).with_name("sentences.toml"))
+SENTENCES, EXAMPLES = _TABLE["sentences"], _TABLE["examples"]  # by script
 MASK_FRACTION = 0.15  # of ELECTRA's training
 FALSE_ALARMS = 0.05  # fraction of the words of clean sentences above the threshold
 MAX_RELATIVE_ERROR = 0.01  # of an attribution
@@ -131,15 +130,11 @@ def replaced_probabilities(reader: Reader, text: str) -> list[float]:
     return probabilities
 
 
-def bundled_sentences() -> dict[str, list[str]]:
-    return SENTENCES["sentences"]
-
-
 def bundled_threshold(reader: Reader, script: str) -> Threshold:
     """The threshold on the bundled sentences in a script; 0.5 where there are none."""
-    if script not in bundled_sentences():
+    if script not in SENTENCES:
         return Threshold(0.5, "no sentences of this script are bundled: give `threshold`")
-    sentences = bundled_sentences()[script]
+    sentences = SENTENCES[script]
     return threshold_on(reader, sentences, f"{len(sentences)} plain sentences in {script}")
 
 
@@ -161,8 +156,8 @@ class Proposals:
     """What the generator would write in place of a piece: (token, the word that it makes,
     probability), and the probability of the piece itself."""
 
-    own_probability: float
-    others: Sequence[tuple[str, str, float]]
+    probability_as_it_stands: float
+    proposals: Sequence[tuple[str, str, float]]
 
 
 def propose(reader: Reader, reading: ScoredText, word: FlaggableWord) -> Proposals:
@@ -182,10 +177,10 @@ def propose(reader: Reader, reading: ScoredText, word: FlaggableWord) -> Proposa
 @dataclass(frozen=True)
 class Attribution:
     """What each word adds to the logit of a piece; words that the window does not show are left
-    out. Without the error, they sum to `difference`."""
+    out. Without the error, they sum to `logit_difference`."""
 
-    by_word: dict[int, float]
-    difference: float  # of the logit, the text against [MASK] everywhere
+    rests_on: dict[int, float]  # by the number of a word
+    logit_difference: float  # the text against [MASK] everywhere
     completeness_error: float  # in logits, never negative
     num_steps: int
 
@@ -341,47 +336,31 @@ def as_text(finding: Finding) -> str:
 
 
 def as_record(finding: Finding) -> dict[str, object]:
-    """The same for programs; `rests_on`: a word's number and its part of the logit."""
-    reading = finding.reading
-    pieces = [[token, round(probability, 4)] for token, probability in reading.pieces]
+    """The same for programs: of a marked word also its `Proposals` and `Attribution`."""
     words = []
-    for number, word in enumerate(reading.words):
-        record: dict[str, object] = {
-            "text": word.text,
-            "start": word.start,
-            "stop": word.stop,
-            "probability": round(word.probability, 4),
-            "is_marked": number in finding.marked,
-            "pieces": [pieces[i] for i in word.pieces],
-        }
-        if proposals := finding.proposals.get(number):
-            record["piece"], _ = reading.pieces[word.worst]
-            record["piece_probability_by_generator"] = proposals.own_probability
-            record["proposals"] = [
-                {"token": token, "word": proposed, "probability": round(probability, 4)}
-                for token, proposed, probability in proposals.others
-            ]
-        if attribution := finding.attributions.get(number):
-            record["rests_on"] = [[n, round(x, 4)] for n, x in attribution.by_word.items()]
-            record["logit_difference"] = round(attribution.difference, 4)
-            record["completeness_error"] = attribution.completeness_error
+    for number, word in enumerate(finding.reading.words):
+        pieces = [finding.reading.pieces[piece] for piece in word.pieces]
+        record = asdict(word) | {"is_marked": number in finding.marked, "pieces": pieces}
+        for reasons in (finding.proposals, finding.attributions):
+            record |= asdict(reasons[number]) if number in reasons else {}
         words.append(record)
     threshold = finding.threshold.probability
-    return {"text": reading.text.text, "threshold": threshold, "words": words}
+    return {"text": finding.reading.text.text, "threshold": threshold, "words": words}
 
 
 def _reasons(finding: Finding, number: int) -> Iterator[str]:
     if proposals := finding.proposals.get(number):
-        proposed = ", ".join(f"{word} {chance:.2f}" for _, word, chance in proposals.others)
-        own = f"as it stands {proposals.own_probability:.2g}"
+        proposed = ", ".join(f"{word} {chance:.2f}" for _, word, chance in proposals.proposals)
+        own = f"as it stands {proposals.probability_as_it_stands:.2g}"
         yield f"the generator would write: {proposed}; {own}"
     if attribution := finding.attributions.get(number):
-        others = [(n, part) for n, part in attribution.by_word.items() if n != number]
+        others = [(n, part) for n, part in attribution.rests_on.items() if n != number]
         largest = sorted(others, key=lambda pair: -abs(pair[1]))[:_NUM_WORDS_SHOWN]
         parts = [f"{finding.reading.words[n].text} {part:+.2f}" for n, part in largest]
-        parts.append(f"the word itself {attribution.by_word[number]:+.2f}")
+        parts.append(f"the word itself {attribution.rests_on[number]:+.2f}")
         yield f"the verdict rests on: {', '.join(parts)}"
         yield (
-            f"integrated gradients from [MASK]: logit {attribution.difference:+.2f}, completeness "
-            f"error {attribution.completeness_error:.1e} in {attribution.num_steps} steps"
+            f"integrated gradients from [MASK]: logit {attribution.logit_difference:+.2f}, "
+            f"completeness error {attribution.completeness_error:.1e} in {attribution.num_steps} "
+            "steps"
         )

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from benchmarks.analysis.inspect import bundled_sentences, bundled_threshold, examine
+from benchmarks.analysis.inspect import SENTENCES, bundled_threshold, examine
 from benchmarks.analysis.korean import (
     KoreanSentence,
     Span,
@@ -141,7 +141,7 @@ def marked_lines(model: str, language: str) -> list[str]:
     if language not in _SCRIPTS:
         return []
     script = _SCRIPTS[language]
-    reader, sentences = open_reader(model), bundled_sentences()[script]
+    reader, sentences = open_reader(model), SENTENCES[script]
     threshold = bundled_threshold(reader, script)
     lines = [f"electrify inspect marks a word above {threshold}"]
     analysed = analyse(sentences) if language == "ko" else []

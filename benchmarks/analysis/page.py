@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.analysis.inspect import (
+    EXAMPLES,
     SENTENCES,
-    bundled_sentences,
     bundled_threshold,
     read,
 )
@@ -103,7 +103,7 @@ class _Int8:
 
 
 def _convert(name: str, path: Path, folder: Path) -> _Int8:
-    texts = [sentence for of in bundled_sentences().values() for sentence in of]
+    texts = [sentence for of in SENTENCES.values() for sentence in of]
     fp32, int8 = folder / f"{name}.onnx", folder / f"{name}.int8.onnx"
     export_network(open_network(path), fp32, texts)
     quantize(fp32, int8)
@@ -113,7 +113,7 @@ def _convert(name: str, path: Path, folder: Path) -> _Int8:
 def check_int8(reader: Reader, int8: Reader) -> None:
     """`ValueError` if int8 gives more than `_MAX_OTHERS` of the words of the bundled sentences a
     probability that is farther than `_FAR` from that of fp32."""
-    texts, far = [text for of in bundled_sentences().values() for text in of], list[bool]()
+    texts, far = [text for of in SENTENCES.values() for text in of], list[bool]()
     with Progress("page: the words of sentences in int8", len(texts), "sentences") as bar:
         for text in texts:
             pairs = zip(read(reader, text).words, read(int8, text).words, strict=True)
@@ -168,7 +168,7 @@ def page_settings(reader: Reader, inputs: Sequence[str]) -> dict[str, Any]:
     """What the page must know of its networks; thresholds are those of these very networks."""
     thresholds = {
         script: asdict(bundled_threshold(reader, script)) | {"num_sentences": len(sentences)}
-        for script, sentences in bundled_sentences().items()
+        for script, sentences in SENTENCES.items()
     }
     # where the generator's words are found best, the network knows the language
     best = max(thresholds, key=lambda script: thresholds[script]["found_fraction"] or 0.0)
@@ -182,7 +182,5 @@ def page_settings(reader: Reader, inputs: Sequence[str]) -> dict[str, Any]:
         "mask": tokenizer.mask_token_id,
         "special": sorted(tokenizer.all_special_ids),
         "thresholds": thresholds,
-        "examples": [
-            {"text": text, "lang": _LANGUAGES[best]} for text in SENTENCES["examples"][best]
-        ],
+        "examples": [{"text": text, "lang": _LANGUAGES[best]} for text in EXAMPLES[best]],
     }

@@ -31,9 +31,6 @@ from electrify.stage.run import run_stage
 from electrify.system.machine import cpu_name
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
-from electrify.system.unknown import coverage_of, warn_of_unknown
-
-_NUM_TEXTS = 400  # that are looked at for [UNK]
 
 
 @dataclass
@@ -92,10 +89,6 @@ def _convert(
     """`networks` are `transformers` folders by name, the encoder first."""
     opened = {name: export.open_network(place) for name, place in networks.items()}
     encoder = next(iter(networks))
-    tokenizer = opened[encoder].source.tokenizer
-    rows = tokenizer(list(texts[:_NUM_TEXTS]), verbose=False)["input_ids"]
-    what = f"the text that int8 is judged on, as {encoder} reads it"
-    warn_of_unknown(coverage_of(rows, tokenizer), what)
     groups = {name: ConvertedNetworks(name) for name in networks}
     for name, network in opened.items():
         _export(folder / name, network, networks[name], groups[name], texts)

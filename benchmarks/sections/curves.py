@@ -1,7 +1,6 @@
 """Scores over checkpoints and over examples to learn from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from benchmarks.results.results import Result, percent
 from benchmarks.results.run_folder import RunFolder
@@ -17,18 +16,14 @@ from electrify.page.page import Page
 # Over pretraining.
 
 
-@dataclass(frozen=True)
-class CurvePoint:
-    """One checkpoint's score on one task; step 0 is random initialisation."""
-
-    step: int
-    sample: Sample
+Curve = list[tuple[float, Sample]]  # over steps, or examples to learn from
 
 
-def curves_of(run: RunFolder) -> tuple[dict[str, list[CurvePoint]], list[str]]:
+def curves_of(run: RunFolder) -> tuple[dict[str, Curve], list[str]]:
     """A curve by task, and what was left out of it for being scored otherwise.
 
-    The ends are those of `evaluate/`, if it is there: random initialisation and the export.
+    The ends are those of `evaluate/`, if it is there: random initialisation, which is step 0, and
+    the export.
     """
     records = {step: list(results) for step, results in run.checkpoint_evaluations.items()}
     if not records:
@@ -42,7 +37,7 @@ def curves_of(run: RunFolder) -> tuple[dict[str, list[CurvePoint]], list[str]]:
     for step in sorted(records):
         for result in records[step]:
             by_task.setdefault(result.task, {}).setdefault(step, []).append(result)
-    curves: dict[str, list[CurvePoint]] = {}
+    curves: dict[str, Curve] = {}
     left_out = []
     for task, by_step in by_task.items():
         last_result = by_step[max(by_step)][0]
@@ -50,7 +45,7 @@ def curves_of(run: RunFolder) -> tuple[dict[str, list[CurvePoint]], list[str]]:
             if any(protocol_differences(result, last_result) for result in results):
                 left_out.append(f"{task} at step {step:,}")
                 continue
-            curves.setdefault(task, []).append(CurvePoint(step, sample_of(results)))
+            curves.setdefault(task, []).append((step, sample_of(results)))
     return curves, left_out
 
 
@@ -59,11 +54,11 @@ def add_curves(page: Page, run: RunFolder) -> None:
     page.paragraph(TEXTS["curves" if curves else "no_curves"])
     rows = []
     for task, curve in curves.items():
-        points = {"mean over seeds": [(float(p.step), p.sample) for p in curve]}
+        points = {"mean over seeds": curve}
         _plot_means(page, f"{task} over pretraining steps", points, "pretraining steps")
         rows += [
-            {"task": task, "metric": p.sample.metric, "step": p.step, **_seeds(p.sample)}
-            for p in curve
+            {"task": task, "metric": sample.metric, "step": step, **_seeds(sample)}
+            for step, sample in curve
         ]
     if rows:
         with page.fold("Every point of the learning curves"):
@@ -77,7 +72,7 @@ def add_curves(page: Page, run: RunFolder) -> None:
 def _plot_means(
     page: Page,
     title: str,
-    curves: Mapping[str, Sequence[tuple[float, Sample]]],
+    curves: Mapping[str, Curve],
     over: str,
     log_x: bool = False,
 ) -> None:
@@ -107,7 +102,7 @@ def _add_low_shot(page: Page, encoder: str, results: Sequence[Result]) -> None:
     title = f"Scores{of_encoder} with a part of the training split: mean ± sd over seeds"
     _low_shot_table(results, title).add_to(page)
     page.paragraph(TEXTS["low_shot"])
-    curves: dict[str, dict[str, list[tuple[float, Sample]]]] = {}  # by task and encoder
+    curves: dict[str, dict[str, Curve]] = {}  # by task and encoder
     for records in _parts(sorted(results, key=lambda result: result.train_fraction)):
         first = records[0]
         of_task = curves.setdefault(f"{first.title}{of_encoder}", {})

@@ -12,10 +12,8 @@ from typing import Any
 
 from benchmarks.results.run_folder import Json, RunFolder, has_stages
 from benchmarks.results.table import Table, short
-from electrify.config.load import toml_value
 from electrify.page.page import Page
 from electrify.stage.plan import VERBS
-from electrify.stage.remote import address_of
 from electrify.storage.files import read_toml
 from electrify.system.progress import duration
 
@@ -191,11 +189,6 @@ def add_side_by_side(page: Page, runs: Sequence[RunFolder]) -> None:
         rows,
         "Pretraining: last figures on held-out text, and cost",
     )
-    for metric in ("generator_loss", "language_loss", "discriminator_loss"):
-        curves = {run.name: curve(run, "valid", metric, "tokens") for run in runs}
-        title = _words(metric).capitalize() + ", held-out text"
-        if any(curves.values()):
-            page.line_plot(title, curves, "tokens", "nats per token", log_y=True)
 
 
 def add_corpus(page: Page, run: RunFolder) -> None:
@@ -246,30 +239,5 @@ def add_stages(page: Page, run: RunFolder) -> None:
         for library, version in manifest["versions"].items():
             used.setdefault(library, {})[version] = None
     page.table(["library", "version"], [(n, ", ".join(v)) for n, v in sorted(used.items())])
-    if has_stages(run):
-        name = run.folder.resolve().name
-        page.paragraph(
-            f"To make the run again, save the config below as configs/{name}.toml and run: "
-            f"electrify run configs/{name}.toml. The Beam runner and the folder of benchmark data "
-            "are not recorded: add them where they are not the defaults."
-        )
-    page.code(f"The resolved config of {run.folder.resolve().name}", config_toml(run))
-
-
-def config_toml(run: RunFolder) -> str:
-    """The config of the stages made so far, as `electrify run` reads it.
-
-    The stages' manifests leave out what never changes a result: the Beam runner, and the folder of
-    the benchmark data.
-    """
-    sections = {stage: dict(run.config(stage)) for stage in VERBS}
-    lines = [f"name = {json.dumps(run.folder.resolve().name, ensure_ascii=False)}"]
-    if "seed" in sections["pretrain"]:
-        lines.append(f"seed = {sections['pretrain'].pop('seed')}")
-    address = address_of(run.folder) or run.folder.as_posix()
-    lines.append(f"output_dir = {json.dumps(address, ensure_ascii=False)}")
-    for stage, section in sections.items():
-        if options := {k: v for k, v in section.items() if v is not None}:
-            name = "encode" if stage == "shards" else stage
-            lines += ["", f"[{name}]", *(f"{k} = {toml_value(v)}" for k, v in options.items())]
-    return "\n".join(lines) + "\n"
+    sections = {stage: run.config(stage) for stage in VERBS if run.config(stage)}
+    page.code("The resolved config, by stage", json.dumps(sections, ensure_ascii=False, indent=1))

@@ -16,14 +16,13 @@ from benchmarks.report import Summary, read_runs, report, scores_for_programs
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder, read_run
 from benchmarks.sections.scores import EncoderScores
-from benchmarks.sections.stages import config_toml
 from benchmarks.statistics.comparison import (
     ComparedScore,
     Comparison,
 )
 from benchmarks.statistics.scores import task_scores
 from benchmarks.statistics.uncertainty import Interval
-from electrify.config.load import load_config, parse_config
+from electrify.config.load import parse_config
 from electrify.config.run import RunConfig
 from electrify.stage.folder import fingerprint, read_manifest, write_manifest
 from electrify.stage.plan import (
@@ -277,12 +276,6 @@ def test_scores_for_programs_are_those_of_the_csv_file(tmp_path):
     assert records[0]["mean"] == pytest.approx(statistics.mean(PRETRAINED))
     assert records[0]["sd"] == pytest.approx(statistics.stdev(PRETRAINED))
     assert records[0]["seeds"] == len(PRETRAINED)
-
-
-def test_the_printed_config_is_the_runs_own(run):
-    printed = run.parent / "printed.toml"
-    printed.write_text(config_toml(read_run(run)), encoding="utf-8")
-    assert load_config(printed) == run_config(run)
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path, run):

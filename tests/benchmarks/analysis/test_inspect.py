@@ -43,7 +43,7 @@ def test_records_hold_what_was_printed(words, capsys, reader: Reader, monkeypatc
             assert word["probability"] == pytest.approx(probability, abs=1e-4)
             assert word["is_marked"]
             assert len(word["proposals"]) == 5
-            total = sum(share for _, share in word["rests_on"])
+            total = sum(word["rests_on"].values())
             error = word["completeness_error"]
             assert abs(total - word["logit_difference"]) <= error + 1e-3
 
@@ -67,14 +67,14 @@ def test_proposals_are_the_generators_without_the_piece_and_special_tokens(
     reading = read(reader, TEXT)
     proposals = propose(reader, reading, reading.words[1])
     own = tokenizer.tokenizer.convert_tokens_to_ids("국회")
-    assert proposals.own_probability == pytest.approx(float(chances[own]))
+    assert proposals.probability_as_it_stands == pytest.approx(float(chances[own]))
     others = {
         token: float(chances[i])
         for token, i in tokenizer.tokenizer.get_vocab().items()
         if token != "국회" and token[0] != "["
     }
     wanted = sorted(others.items(), key=lambda pair: -pair[1])[:5]
-    tokens, proposed, probabilities = zip(*proposals.others, strict=True)
+    tokens, proposed, probabilities = zip(*proposals.proposals, strict=True)
     assert list(tokens) == list(proposed) == [token for token, _ in wanted]
     assert probabilities == pytest.approx([p for _, p in wanted])
 
@@ -88,8 +88,8 @@ def test_a_planted_word_is_flagged_and_its_parts_are_those_planted(plant):
     weights = [-0.5, 2 * 2.0, 1.5, 0.0]
     hidden = [0.25, 2 * 0.25, 0.25, 0.25]
     wanted = [a - b for a, b in zip(weights, hidden, strict=True)]
-    assert [attribution.by_word[n] for n in range(4)] == pytest.approx(wanted)
-    assert attribution.difference == pytest.approx(sum(wanted))
+    assert [attribution.rests_on[n] for n in range(4)] == pytest.approx(wanted)
+    assert attribution.logit_difference == pytest.approx(sum(wanted))
     assert attribution.completeness_error == pytest.approx(0, abs=1e-6)
 
 

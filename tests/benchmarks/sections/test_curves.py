@@ -64,11 +64,11 @@ def test_a_curve_goes_from_the_untrained_network_to_the_export(on_the_way):
     curves, left_out = curves_of(on_the_way)
     assert left_out == []
     points = curves["glue-cola"]
-    assert [p.step for p in points] == [0, 120, 300, 400]
-    assert [p.sample.mean for p in points] == pytest.approx([0.05, 0.15, 0.35, 0.45])
-    assert points[1].sample.range == (0.1, 0.2)
+    assert [step for step, _ in points] == [0, 120, 300, 400]
+    assert [sample.mean for _, sample in points] == pytest.approx([0.05, 0.15, 0.35, 0.45])
+    assert points[1][1].range == (0.1, 0.2)
     assert "| glue-cola | mcc | 120 | 15.00 ± 7.07 |" in curves_page(on_the_way)
-    assert points[1].sample.values == {0: 0.2, 1: 0.1}
+    assert points[1][1].values == {0: 0.2, 1: 0.1}
 
 
 def test_other_settings_or_data_are_no_point_of_the_curve(on_the_way):
@@ -79,6 +79,6 @@ def test_other_settings_or_data_are_no_point_of_the_curve(on_the_way):
     }
     run = make_run(list(on_the_way.evaluations["evaluate"]), others)
     curves, left_out = curves_of(run)
-    assert [p.step for p in curves["glue-cola"]] == [0, 300, 400]
+    assert [step for step, _ in curves["glue-cola"]] == [0, 300, 400]
     assert left_out == ["glue-cola at step 120", "glue-cola at step 350"]
     assert "left out: glue-cola at step 120" in curves_page(run)
