@@ -343,22 +343,23 @@ Done = Callable[[Collection[str]], float]  # from the names of files that are th
 @contextmanager
 def watch(
     label: str,
-    megabytes: Mapping[str, float],
+    amounts: Mapping[str, float],
     list_names: Callable[[], Collection[str]],
     poll_seconds: float,
     done: Done | None = None,
+    unit: str = "MB",
 ) -> Iterator[None]:
     """Show how much is done of work that other processes do, by the files that they leave.
 
-    `megabytes` of work are done when the file of that name is there, or as `done` says.
+    `amounts` of work are done when the file of that name is there, or as `done` says.
     """
     stop = threading.Event()
 
     def of_names(names: Collection[str]) -> float:
-        return sum(megabytes[name] for name in names if name in megabytes)
+        return sum(amounts[name] for name in names if name in amounts)
 
     def follow() -> None:
-        with Progress(label, round(sum(megabytes.values())), "MB") as progress:
+        with Progress(label, round(sum(amounts.values())), unit) as progress:
             is_last = False
             while not is_last:
                 is_last, started = stop.is_set(), time.monotonic()

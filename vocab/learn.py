@@ -19,7 +19,6 @@ compacted and indexed again with a lower threshold. Counts are 64-bit.
 import heapq
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import accumulate
 from typing import Any
@@ -67,26 +66,14 @@ def hangul_syllables(which: Hangul) -> tuple[str, ...]:
     return tuple(map(chr, range(0xAC00, 0xD7A4))) if which == "all" else ()
 
 
-@dataclass(frozen=True)
-class Vocabulary:
-    """Pieces in the order of their ids: first pieces, characters, merges as they were made."""
-
-    pieces: list[str]
-    num_characters: int  # of the text that have a piece
-    num_characters_seen: int
-    num_training_words: int  # distinct, that took part
-    min_word_count: int  # of those words
-    num_pruned: int
-    num_pruned_for_crossing: int
-
-
 def train_wordpiece(
     batches: Batches,
     options: VocabConfig,
     first_pieces: Sequence[str] = SPECIAL_TOKENS,
     may_be_fewer: bool = False,
-) -> Vocabulary:
-    """Learn exactly `options.size` pieces from distinct words with their counts.
+) -> list[str]:
+    """Learn exactly `options.size` pieces from distinct words with their counts: first pieces,
+    characters, merges as they were made.
 
     `first_pieces` have the first ids: special tokens, or a vocabulary that is kept or extended.
     Each of the `limit_alphabet` most frequent characters gets a piece and, unless it always stands
@@ -94,12 +81,11 @@ def train_wordpiece(
     Deterministic, whatever the order of the words. `ValueError` if they do not yield that many,
     unless there `may_be_fewer`.
     """
-    counted = count_characters(batches, options.max_words)
-    seen = counted.characters
+    seen, min_count = count_characters(batches, options.max_words)
     first = [*first_pieces, *_alphabet(options, first_pieces, seen)]
     pieces = first
     if len(first) < options.num_pieces:
-        merger = PairMerger(*flat_symbols(batches, counted.min_count, first), first)
+        merger = PairMerger(*flat_symbols(batches, min_count, first), first)
         merger.merge_until(round(options.num_pieces * (1 + options.surplus)), options.min_frequency)
         pieces = merger.pieces
         del merger  # its arrays, before pruning makes its own
@@ -107,7 +93,7 @@ def train_wordpiece(
         # left out, the limit would fall with the size, and fewer characters give fewer pieces
         raise UserError(
             f"vocab.size = {options.size}, but the text yields {len(pieces)} pieces at "
-            f"vocab.min_frequency = {options.min_frequency} ({counted.num_words} distinct words): "
+            f"vocab.min_frequency = {options.min_frequency}: "
             f"set vocab.size to at most {len(pieces)} and vocab.limit_alphabet to "
             f"{options.num_characters}, lower vocab.min_frequency, or give more text"
         )
@@ -118,16 +104,7 @@ def train_wordpiece(
         f"{len(kept):,} pieces; {len(pieces) - len(kept):,} more were pruned, {num_crossing:,} of "
         "them because they lay across boundaries"
     )
-    covered = seen.keys() & set(first)
-    return Vocabulary(
-        kept,
-        len(covered),
-        len(seen),
-        counted.num_words,
-        counted.min_count,
-        len(pieces) - len(kept),
-        num_crossing,
-    )
+    return kept
 
 
 def _alphabet(

@@ -1,7 +1,6 @@
 """The vocabulary stage: count words, learn pieces, write a tokenizer and a report on it."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -22,13 +21,7 @@ from pipeline.report.counts import OTHER
 from pipeline.rules.characters import SENTENCE_BREAK
 from vocab.learn import train_wordpiece
 from vocab.pretokenize import mask_words_of
-from vocab.report import (
-    SampleText,
-    compare,
-    report_page,
-    sample_report,
-    vocab_report,
-)
+from vocab.report import SampleText, report_page, vocab_report
 from vocab.segment import SPECIAL_TOKENS
 from vocab.shards.sequences import sampling_fractions
 from vocab.tokenizer import build_tokenizer, check_extendable, load_reference, save_tokenizer
@@ -59,37 +52,27 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
         log(f"{sum(num_words.values()):,} words, {sum(num_distinct.values()):,} distinct")
 
         fractions = sampling_fractions(num_words, options.temperature)
-        vocabulary = train_wordpiece(
+        pieces = train_wordpiece(
             weighted(batches, fractions, num_words),
             options.sized(sum(num_words.values()), len(first_pieces)),
             first_pieces,
             may_be_fewer=options.size == "auto",
         )
         special = options.additional_special_tokens
-        tokenizer = build_tokenizer(
-            vocabulary.pieces, options.lowercase, options.split_digits, special
-        )
+        tokenizer = build_tokenizer(pieces, options.lowercase, options.split_digits, special)
         save_tokenizer(tokenizer, folder, options.lowercase, special)
 
         tokenizer.encode_special_tokens = True  # "[MASK]" in a document is text, as in encoding
         samples = list(sample_documents(documents))
-        report = vocab_report(tokenizer, batches, sample_sentences(samples, num_words))
+        tokenizers = {config.name: tokenizer} | references
+        report = vocab_report(tokenizers, samples, sample_sentences(samples, num_words))
         counts_path.unlink()  # large, and nothing later needs it
-        report["sources"] = sample_report(tokenizer, samples)
-        if references:
-            report["compared"] = compare({config.name: tokenizer} | references, samples)
-        figures = asdict(vocabulary)
-        report["training"] = counts = {
-            "num_pieces": len(figures.pop("pieces")),
-            **figures,
-            "num_words": num_words,
-            "num_distinct_words": num_distinct,
-        }
         write_json(folder / "report.json", report)
         report_page(report, f"{config.name}: vocabulary").write(folder / "report.html")
         _log_report(report)
         _warn_of_unknown(report["sources"], options)
-        return counts
+        counts = {"num_words": num_words, "num_distinct_words": num_distinct}
+        return {"num_pieces": len(pieces), **counts}
 
     run_stage(stage, work, overwrite)
 
@@ -160,8 +143,8 @@ def sample_sentences(
 
 def _log_report(report: Mapping[str, Any]) -> None:
     for language, figures in report["languages"].items():
-        fertility, unknown = figures["pieces_per_word"], 100 * figures["unk_word_fraction"]
-        log(f"{language}: {fertility:.2f} pieces a word, {unknown:.3f} % of words have [UNK]")
+        fertility, unknown = figures["pieces_per_word"], 100 * figures["unk_piece_fraction"]
+        log(f"{language}: {fertility:.2f} pieces a word, {unknown:.3f} % of them [UNK]")
 
 
 def _warn_of_unknown(sources: Sequence[Mapping[str, Any]], options: VocabConfig) -> None:

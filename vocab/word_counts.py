@@ -69,7 +69,11 @@ def write_word_counts(
         _build(pipeline, groups, work, options)
         names = [_shard_name(shard) for shard in range(NUM_SHARDS)]
         sizes = {f"{_counted_name(n)}.json": g.num_bytes / 1e6 for n, g in enumerate(groups)}
-        with watch("train-vocab: counting words", sizes, work.names, work.poll_seconds):
+        shards, look = dict.fromkeys(names, 1.0), (work.names, work.poll_seconds)
+        with (
+            watch("train-vocab: counting words", sizes, *look),
+            watch("train-vocab: cutting words into morphemes", shards, *look, unit="shards"),
+        ):
             run_pipeline(pipeline)
         with pq.ParquetWriter(output, COUNT_SCHEMA, compression="zstd") as writer:
             for name in names:  # one at a time: never all words in memory

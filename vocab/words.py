@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -97,16 +96,7 @@ def rows_by_language(batch: WordBatch) -> dict[str, NDArray[np.intp]]:
     return {name: np.flatnonzero(languages == name) for name in sorted(names)}
 
 
-@dataclass(frozen=True)
-class CharacterCounts:
-    """What a pass over the words finds."""
-
-    characters: dict[str, int]
-    num_words: int
-    min_count: int  # of the words that take part
-
-
-def count_characters(batches: Batches, max_words: int) -> CharacterCounts:
+def count_characters(batches: Batches, max_words: int) -> tuple[dict[str, int], int]:
     """How often each character occurs, and the count below which words are left out.
 
     At most `max_words` of the most frequent words are kept. The bound is on the count, not on the
@@ -121,14 +111,8 @@ def count_characters(batches: Batches, max_words: int) -> CharacterCounts:
         counts.append(batch.counts)
     sums[[ord("\n"), ord(CUT)]] = 0
     characters = {chr(point): int(sums[point]) for point in np.flatnonzero(sums)}
-    every = np.concatenate(counts)
-    if len(every) <= max_words:
-        return CharacterCounts(
-            characters, len(every), int(every.min(initial=2**62)) if len(every) else 0
-        )
-    every.sort()
-    threshold = int(every[-max_words - 1]) + 1
-    return CharacterCounts(characters, int((every >= threshold).sum()), threshold)
+    every = np.sort(np.concatenate(counts))
+    return characters, int(every[-max_words - 1]) + 1 if len(every) > max_words else 0
 
 
 def word_points(words: list[str]) -> tuple[NDArray[np.uint32], NDArray[np.intp]]:

@@ -105,6 +105,7 @@ class Progress:
             mininterval=0.1 if on_terminal else LOG_SECONDS,
             delay=0 if on_terminal else LOG_SECONDS,
             leave=on_terminal,
+            position=None if on_terminal else 0,  # of several, none moves the cursor
             bar_format=None if on_terminal else line,
             file=self._file,
             disable=not is_main_process(),

@@ -61,8 +61,7 @@ ALPHABET = (
 def tokenizer():
     text = " ".join(ALPHABET) + " 한글 한글이 가각 aZé ㅋㅋㅋ #1.1 漢a 👩\u200d👧"
     words = count_words([text + "".join(ALPHABET)], lowercase=False)
-    vocabulary = train_wordpiece(batches_of(words), vocab_options(90))
-    return build_tokenizer(vocabulary.pieces, False)
+    return build_tokenizer(train_wordpiece(batches_of(words), vocab_options(90)), False)
 
 
 # what texts are made of here: words, every sort of space, controls, joiners, literal specials

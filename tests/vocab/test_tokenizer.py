@@ -41,8 +41,7 @@ TEXTS = [
 def build(documents, lowercase=False):
     words = count_words([text for _, text in documents] + EXTRA, lowercase)
     options = vocab_options(640, lowercase=lowercase)
-    vocabulary = train_wordpiece(batches_of(marked(words)), options)
-    return build_tokenizer(vocabulary.pieces, lowercase)
+    return build_tokenizer(train_wordpiece(batches_of(marked(words)), options), lowercase)
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["cased", "lowercase"])

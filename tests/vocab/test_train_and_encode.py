@@ -69,7 +69,7 @@ def test_the_folders_hold_what_they_promise(finished):
     assert folders == {".", "train/en", "train/ko", "valid/en", "valid/ko"}
     report = json.loads((finished / "vocab" / "report.json").read_text(encoding="utf-8"))
     assert report["vocab_size"] == 600
-    assert report["languages"]["ko"]["unk_word_fraction"] == 0
+    assert report["languages"]["ko"]["unk_piece_fraction"] == 0
     assert {sample["language"] for sample in report["samples"]} == {"ko", "en"}
     assert [row["language"] for row in report["compared"]] == ["en", "ko", "en", "ko"]
 
