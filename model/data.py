@@ -13,7 +13,6 @@ from typing import Literal, Self
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from electrify.config.run import RunConfig
 from electrify.stage.plan import output_dir
@@ -26,7 +25,6 @@ from vocab.shards.sequences import SequenceReader
 from vocab.tokenizer import TOKENIZER_FILE, tokenizer_sha256
 
 Split = Literal["train", "valid"]
-_COUNTED_TOKENS = 2**20  # at once: counting makes them int64
 
 
 class SequenceData:
@@ -130,29 +128,6 @@ def open_shards(folder: Path) -> TokenShards:
 def special_tokens(shards: TokenShards) -> SpecialTokens:
     ids = shards.special_token_ids
     return SpecialTokens(pad=ids["[PAD]"], cls=ids["[CLS]"], sep=ids["[SEP]"], mask=ids["[MASK]"])
-
-
-def noise_probabilities(kind: str, shards: TokenShards, data: SequenceData) -> Tensor | None:
-    """Of a generator without weights, (V,) fp64: uniform over all pieces but special tokens, or
-    unigram as training reads them; None for a learned one.
-
-    A language counts by how often its sequences are drawn.
-    """
-    if kind == "learned":
-        return None
-    probabilities = np.ones(shards.vocab_size)
-    if kind == "unigram":
-        probabilities = np.zeros(shards.vocab_size)
-        weights = data.reader.passes(data.num_sequences)
-        for language in data.languages:
-            counts = np.zeros(shards.vocab_size)
-            for shard in shards.stream("train", language).shards:
-                for start in range(0, len(shard.tokens), _COUNTED_TOKENS):
-                    part = shard.tokens[start : start + _COUNTED_TOKENS]
-                    counts += np.bincount(part, minlength=shards.vocab_size)
-            probabilities += weights[language] * counts
-    probabilities[list(shards.special_token_ids.values())] = 0
-    return torch.from_numpy(probabilities / probabilities.sum())
 
 
 def check_batch_sizes(phases: Sequence[Phase], num_ranks: int, device: torch.device) -> None:

@@ -64,7 +64,7 @@ def flops_per_token(config: PretrainConfig, vocab_size: int, length: int, stage:
     ELECTRA-Small at 30,522 pieces and length 128: 70.2 M in matrix products.
     """
     if stage == "language":  # the same network is trained as in a run of objective mlm
-        changed = {"objective": "mlm", "generator": "learned", "mlm_steps_fraction": 0.0}
+        changed = {"objective": "mlm", "mlm_steps_fraction": 0.0}
         return flops_per_token(config.model_copy(update=changed), vocab_size, length, "joint")
 
     counts = []

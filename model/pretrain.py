@@ -36,8 +36,8 @@ from model.data import (
     StepData,
     check_batch_sizes,
     noise_key,
-    noise_probabilities,
     open_shards,
+    special_tokens,
 )
 from model.devices.device import (
     autocast,
@@ -250,7 +250,7 @@ class Trainer:
         precision = self._precision(config.pretrain)
         self.config = config.pretrain.model_copy(update={"precision": precision})
         self.run_config = config = config.model_copy(update={"pretrain": self.config})
-        model = place_model(make_model(config, shards, self.train_data.last), self.device)
+        model = place_model(make_model(config, shards), self.device)
         if self.config.initial_model and not newest_state(folder):
             # it needs transformers, which take seconds
             from model.weights.initial import load_initial
@@ -408,8 +408,7 @@ class Trainer:
         return summary
 
 
-def make_model(config: RunConfig, shards: TokenShards, data: SequenceData) -> ElectraPretrainer:
+def make_model(config: RunConfig, shards: TokenShards) -> ElectraPretrainer:
     """The run's networks as they are initialised."""
-    noise = noise_probabilities(config.pretrain.generator, shards, data)
     seed_dropout(config.seed, _INITIAL_STEP)
-    return make_pretrainer(config.pretrain, data.vocab_size, data.special, noise)
+    return make_pretrainer(config.pretrain, shards.vocab_size, special_tokens(shards))

@@ -32,7 +32,6 @@ Objective = Literal[
 # objectives whose main network predicts tokens: its loss is a cross-entropy of some nats, not of
 # tenths, and takes no factor of 50
 _PREDICTS_TOKENS = ("mlm", "replace-mlm", "all-tokens-mlm")
-_LEARNED_ONLY = ("electra-adversarial", "electra-two-stage")
 # whose main network may begin as a masked language model
 STARTS_AS_MLM = ("electra", "electra-15", "electra-adversarial")
 
@@ -99,8 +98,6 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     exported as ModernBERT."""
     objective: Objective = "electra"
     """What the networks learn: [objectives](pretraining.md#objectives)."""
-    generator: Literal["learned", "uniform", "unigram"] = "learned"
-    """Source of replaced tokens: a trained network, uniform, or by frequency."""
     weight_sharing: Literal["none", "embeddings", "gdes"] = "embeddings"
     """What generator and discriminator share. `gdes`: the discriminator adds to the generator's
     embedding matrix without changing it (DeBERTaV3)."""
@@ -263,7 +260,7 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
 
     @property
     def has_generator(self) -> bool:
-        return self.objective != "mlm" and self.generator == "learned"
+        return self.objective != "mlm"
 
     @property
     def has_detection_head(self) -> bool:
@@ -374,8 +371,6 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
         objective, sharing = f"with objective = {self.objective!r}", self.weight_sharing
         width, depth = self.generator_hidden_size, self.generator_num_hidden_layers
         is_equal = (width, depth) == (self.hidden_size, self.num_hidden_layers)
-        if self.generator != "learned" and (self.objective in ("mlm", *_LEARNED_ONLY)):
-            yield f"generator = {self.generator!r} {objective}: leave the option out"
         if self.objective == "electra-two-stage" and (not is_equal or sharing != "none"):
             yield (
                 f"generator_hidden_fraction = {self.generator_hidden_fraction:g}, "
@@ -400,7 +395,7 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
             )
         if self.initial_generator is not None and self.initial_model is None:
             yield f"initial_generator = {self.initial_generator!r} needs initial_model"
-        is_modern, masks = self.architecture == "modern", self.has_generator
+        is_modern = self.architecture == "modern"
         for name, is_used in (
             ("matrix_learning_rate", self.optimizer == "muon"),
             ("local_attention", is_modern),
@@ -410,7 +405,6 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
             ("generator_weight", self.has_generator),
             ("generator_learning_rate", self.has_generator),
             ("clipping", self.has_generator),
-            ("mask_token_fraction", masks or self.objective == "mlm" or self.mlm_steps > 0),
             ("initial_generator", self.has_generator),
             ("mlm_learning_rate", self.mlm_steps_fraction > 0),
         ):
@@ -418,6 +412,6 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
             if value != default and not is_used:
                 yield (
                     f"{name} = {value!r} with objective = {self.objective!r}, architecture = "
-                    f"{self.architecture!r}, optimizer = {self.optimizer!r} and generator = "
-                    f"{self.generator!r}: nothing would use it; leave it out"
+                    f"{self.architecture!r} and optimizer = {self.optimizer!r}: nothing "
+                    "would use it; leave it out"
                 )

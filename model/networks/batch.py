@@ -163,7 +163,7 @@ class Samples:
     """What the generator puts at the chosen positions, without gradient."""
 
     ids: Tensor  # (B, N) int64
-    predicted: Predictions | None = None  # of a learned generator
+    predicted: Predictions
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from electrify.config.pretrain import PretrainConfig
-from model.devices.xla import insertion_index
 from model.networks.batch import (
     Batch,
     Corrupted,
@@ -35,7 +34,6 @@ from model.networks.layers import (
 )
 from model.networks.masking import (
     choose_positions,
-    cumulative_of,
     document_blocks,
     document_mask,
     document_positions,
@@ -50,16 +48,10 @@ class ElectraPretrainer(nn.Module):
     """All networks of one objective; a part that the objective does not have is None.
 
     The main network is the discriminator or, in the objectives that predict tokens, what stands in
-    its place. `noise_probabilities` (V,) are those of a uniform or unigram generator.
+    its place.
     """
 
-    def __init__(
-        self,
-        config: PretrainConfig,
-        vocab_size: int,
-        special: SpecialTokens,
-        noise_probabilities: Tensor | None = None,
-    ) -> None:
+    def __init__(self, config: PretrainConfig, vocab_size: int, special: SpecialTokens) -> None:
         super().__init__()
         self.config, self.special = config, special
         self.shape = discriminator_shape(config, vocab_size)
@@ -75,10 +67,6 @@ class ElectraPretrainer(nn.Module):
         detects, predicts = config.has_detection_head, config.has_language_head
         self.discriminator_head = DiscriminatorHead(self.shape) if detects else None
         self.language_head = GeneratorHead(self.shape) if predicts or config.mlm_steps else None
-        # made again from the shards, so no checkpoint needs them
-        self.noise_cumulative: Tensor | None
-        cumulative = None if noise_probabilities is None else cumulative_of(noise_probabilities)
-        self.register_buffer("noise_cumulative", cumulative, persistent=False)
         if config.initialization == "mimetic":
             initialise_mimetic(self)
         else:
@@ -155,14 +143,11 @@ class ElectraPretrainer(nn.Module):
 
     def sample_replacements(self, masked: Masked) -> tuple[Samples, Terms]:
         """The generator predicts the tokens at the chosen positions and draws others for them."""
-        config = self.config
-        if config.generator != "learned":
-            return Samples(self.sample_noise(masked)), {}
         hidden = self.generator_states(masked.masked_ids, *masked.context)
         draws = masked.batch.noise.samples
         predicted = predict_chosen(self.generator_output(), masked, hidden, draws)
         assert predicted.sampled is not None
-        term = Term(predicted.total, "chosen", config.generator_weight)
+        term = Term(predicted.total, "chosen", self.config.generator_weight)
         predictions = Predictions(predicted.losses, predicted.hits)
         return Samples(predicted.sampled, predictions), {"generator": term}
 
@@ -198,11 +183,6 @@ class ElectraPretrainer(nn.Module):
         predicted = predict_chosen(self.language_output(), masked, hidden)
         term = Term(predicted.total, "chosen", weight)
         return term, Predictions(predicted.losses, predicted.hits)
-
-    def sample_noise(self, masked: Masked) -> Tensor:
-        """Samples (B, N) of a generator without weights, uniform or unigram."""
-        assert self.noise_cumulative is not None
-        return insertion_index(self.noise_cumulative, masked.batch.noise.samples[..., 0])
 
     def generator_states(
         self,

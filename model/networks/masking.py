@@ -93,17 +93,6 @@ def _draw_index(weights: Tensor, uniforms: Tensor) -> Tensor:
     return insertion_index(cumulative, uniforms * cumulative[..., -1:]).squeeze(-1)
 
 
-def cumulative_of(probabilities: Tensor) -> Tensor:
-    """Sums of probabilities or counts (V,) up to and with each id, over all: fp64, the last is 1.
-
-    `insertion_index` of a draw is the first id whose sum exceeds it: one of probability 0 has the
-    sum of the id before it and is never drawn.
-    """
-    cumulative = probabilities.double().cumsum(dim=0)
-    assert cumulative[-1] > 0, "no token has a probability"
-    return cumulative / cumulative[-1]
-
-
 def replace_tokens(
     input_ids: Tensor, positions: Tensor, weights: Tensor, sampled: Tensor
 ) -> tuple[Tensor, Tensor]:

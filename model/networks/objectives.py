@@ -146,10 +146,7 @@ OBJECTIVES: dict[str, type[ElectraPretrainer]] = {
 
 
 def make_pretrainer(
-    config: PretrainConfig,
-    vocab_size: int,
-    special: SpecialTokens,
-    noise_probabilities: Tensor | None = None,
+    config: PretrainConfig, vocab_size: int, special: SpecialTokens
 ) -> ElectraPretrainer:
     """The networks of the config's objective, with its loss as their forward pass."""
-    return OBJECTIVES[config.objective](config, vocab_size, special, noise_probabilities)
+    return OBJECTIVES[config.objective](config, vocab_size, special)

@@ -121,7 +121,7 @@ def test_a_step_of_base_fits_into_24_gb(device: torch.device):
     config = PretrainConfig.model_validate(SIZE_PRESETS["base"] | {"device": "cuda"})
     torch.cuda.empty_cache()  # in used memory a null GPU, which draws nothing, draws again for ever
     with device:
-        model = make_pretrainer(config, 30522, SpecialTokens(0, 2, 3, 4), None)
+        model = make_pretrainer(config, 30522, SpecialTokens(0, 2, 3, 4))
     step, _ = make_step(model, **BF16)
     batch = batch_from(config, torch.full((64, 512), 7)).to(device)
     torch.cuda.reset_peak_memory_stats()

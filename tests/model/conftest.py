@@ -76,7 +76,6 @@ VARIANTS: dict[str, dict[str, object]] = {
     "none": {"weight_sharing": "none"},
     "gdes": {"weight_sharing": "gdes"},
     "as wide": {"embedding_size": 32},  # no projection
-    "uniform": {"generator": "uniform"},
     "replace-mlm gdes": {"objective": "replace-mlm", "weight_sharing": "gdes"},
     "modern": MODERN,
     "modern none": MODERN | {"weight_sharing": "none"},
@@ -194,14 +193,11 @@ def data(config: RunConfig) -> SequenceData:
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
-def random_model(
-    seed: int = 3, noise: torch.Tensor | None = None, **pretrain: object
-) -> ElectraPretrainer:
+def random_model(seed: int = 3, **pretrain: object) -> ElectraPretrainer:
     """A tiny model of any objective without dropout, every parameter drawn at random: biases and
     differences too, so that a lost one shows."""
-    model = make_pretrainer(
-        tiny(**(NO_DROPOUT | pretrain)), VOCAB_SIZE, SpecialTokens(0, 2, 3, 4), noise
-    )
+    config = tiny(**(NO_DROPOUT | pretrain))
+    model = make_pretrainer(config, VOCAB_SIZE, SpecialTokens(0, 2, 3, 4))
     rng = torch.Generator().manual_seed(seed)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3, generator=rng)
@@ -215,15 +211,6 @@ def random_model(
 def model_of(objective: str, **options: object) -> ElectraPretrainer:
     """A random one of this objective."""
     return random_model(objective=objective, **(OBJECTIVES[objective] | options))
-
-
-def noise_of(kind: str) -> torch.Tensor:
-    """Probabilities of pieces, uniform or unigram; some that are no special ones never occur."""
-    table = torch.ones(VOCAB_SIZE, dtype=torch.float64)
-    if kind == "unigram":
-        table = torch.arange(VOCAB_SIZE, dtype=torch.float64) % 7
-    table[:5] = 0
-    return table / table.sum()
 
 
 def batch_from(

@@ -24,7 +24,6 @@ from model.data import (
     StepData,
     check_batch_sizes,
     noise_key,
-    noise_probabilities,
     open_shards,
 )
 from model.devices.device import seed_of
@@ -32,7 +31,6 @@ from model.networks.batch import Batch, Noise
 from model.plan import mixture_table, phase_readers, phases_of
 from tests.model.conftest import SPECIAL, VOCAB_SIZE, make_config, with_pretrain, write_tiny_shards
 from tests.vocab.shard_files import write_shards
-from vocab.shards.files import TokenShards
 
 CPU = torch.device("cpu")
 
@@ -157,19 +155,6 @@ def write_two_languages(folder: Path) -> dict[str, list[list[int]]]:
     by_split |= {("valid", language): texts[:9] for language, texts in documents.items()}
     write_shards(folder / "shards", by_split, VOCAB_SIZE, "0" * 64, SPECIAL)
     return documents
-
-
-def test_unigram_noise_follows_how_often_a_language_is_read(tmp_path: Path):
-    """Against the pieces in sequences as training reads them."""
-    write_two_languages(tmp_path)
-    config = make_config(tmp_path, mixture={"temperature": 0.3})
-    data = SequenceData(config, "train")
-    table = noise_probabilities("unigram", TokenShards(tmp_path / "shards"), data)
-    read = data.batch(0, 20_000).input_ids.flatten()
-    counts = read[read >= 5].bincount(minlength=VOCAB_SIZE).double()
-    found = counts / counts.sum()
-    assert 0.3 < table[25:].sum() < 0.45  # by its text alone English would have 0.09
-    torch.testing.assert_close(table, found, rtol=0.05, atol=1e-4)
 
 
 # --- the loader -----------------------------------------------------------------------------------

@@ -32,7 +32,6 @@ from tests.model.conftest import (
 # the folders of an export, and what the networks in them do
 WITH_GENERATOR = {"discriminator": "detects", "generator": "predicts"}
 FOLDERS = dict.fromkeys(VARIANTS, WITH_GENERATOR) | {
-    "uniform": {"discriminator": "detects"},
     "mlm": {"discriminator": "predicts"},
     "replace-mlm": {"discriminator": "predicts", "generator": "predicts"},
     "replace-mlm gdes": {"discriminator": "predicts", "generator": "predicts"},

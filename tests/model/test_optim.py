@@ -8,13 +8,13 @@ from electrify.config.pretrain import PretrainConfig
 from model import optim
 from model.networks.electra import ElectraPretrainer
 from model.optim import AdamW, Muon, clip, make_optimizer, set_learning_rate
-from tests.model.conftest import VARIANTS, noise_of, random_model
+from tests.model.conftest import VARIANTS, random_model
 
 KINDS = VARIANTS | {"bias-corrected": {"optimizer": "bias-corrected"}}
 
 
 def pretrainer(name: str, **options: object) -> tuple[ElectraPretrainer, PretrainConfig]:
-    model = random_model(noise=noise_of("uniform"), **(KINDS[name] | options))
+    model = random_model(**(KINDS[name] | options))
     return model, model.config
 
 

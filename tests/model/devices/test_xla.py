@@ -54,7 +54,7 @@ CASES: dict[str, dict[str, object]] = {
     "all-tokens-mlm": {"objective": "all-tokens-mlm", "optimizer": "bias-corrected"},
     "gdes": {"weight_sharing": "gdes"},
     "two-stage": VARIANTS["electra-two-stage"],
-    "unigram": {"objective": "electra-15", "generator": "unigram"},
+    "electra-15": {"objective": "electra-15"},
     "replace-mlm": {"objective": "replace-mlm"},
 }
 # a validation whose last batch is not full, two passes a step

@@ -17,7 +17,6 @@ from tests.model.conftest import (
     VOCAB_SIZE,
     batch_from,
     discriminate,
-    noise_of,
     preset,
     random_batch,
     random_model,
@@ -132,34 +131,6 @@ def test_the_ends_of_the_unit_interval_draw_tokens_that_are_possible(edge: float
     logits[:, :3] = logits[:, 200:] = float("-inf")
     drawn = sample_tokens(logits, torch.full((64, 2), edge, dtype=torch.float64))
     assert ((drawn >= 3) & (drawn < 200)).all()
-
-
-# --- generators without weights -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["uniform", "unigram"])
-def test_noise_follows_its_table(kind: str):
-    table = noise_of(kind)
-    model = random_model(noise=table, generator=kind)
-    out = model(model.mask(random_batch(model, rows=1200, length=40)))
-    assert list(out.terms) == ["discriminator"]
-    assert model.generator is None
-    counts = out.samples.ids[out.masked.weights > 0].bincount(minlength=VOCAB_SIZE)
-    possible = table > 0
-    assert counts[~possible].sum() == 0
-    assert counts.sum() > 5000
-    expected = table[possible] * counts.sum()
-    assert chisquare(counts[possible].numpy(), expected.numpy()).pvalue > 1e-3
-
-
-@pytest.mark.parametrize("draw", [0.0, 1 - 2.0**-53])
-def test_the_ends_of_the_unit_interval_draw_possible_noise(draw: float):
-    table = noise_of("unigram")
-    model = random_model(noise=table, generator="unigram")
-    batch = random_batch(model, rows=200)
-    batch.noise.samples.fill_(draw)
-    sampled = model(model.mask(batch)).samples.ids
-    assert (table[sampled] > 0).all()
 
 
 # --- documents -----------------------------------------------------------------------------------
