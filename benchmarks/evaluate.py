@@ -50,6 +50,7 @@ from electrify.stage.plan import (
     output_dir,
     recommended_settings,
     scored_folder,
+    start_has_changed,
 )
 from electrify.stage.run import run_stage
 from electrify.stage.trackers import Trackers, require_trackers
@@ -333,11 +334,17 @@ _Run = TypeVar("_Run", bound=EvaluationRun)
 
 def evaluate_start(config: EvaluationRun, overwrite: bool, export: Export) -> None:
     """Score the encoder that a run continues from as its own is scored, into `evaluate-start/`, and
-    log the differences. Baselines are left to `evaluate/`. An encoder that cannot be read is left
-    out with a warning: the run's own scores stay.
+    log the differences. Baselines are left to `evaluate/`. An encoder that cannot be read, or that
+    was trained on since, is left out with a warning: the run's own scores stay.
     """
     start = config.pretrain.initial_model if isinstance(config, RunConfig) else None
     if not start or not config.evaluate.start_control or not config.evaluate.has_tasks:
+        return
+    if isinstance(config, RunConfig) and start_has_changed(config):
+        warn(
+            f"the start, {start}, is not scored: it has changed since this run began from it, so "
+            "the difference would not be what the run has taught; put the old files back to see it"
+        )
         return
     config = _without_baselines(config)
     with tempfile.TemporaryDirectory() as scratch:

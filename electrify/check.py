@@ -231,11 +231,10 @@ def describe_run(config: RunConfig) -> list[str]:
     except ModuleNotFoundError as error:
         lines.append(f"the text is not estimated: {error}")
     lines += estimate(config)
-    for stage_cost in (mixture, evaluation_cost):
-        try:
-            lines += stage_cost(config)
-        except ModuleNotFoundError as error:
-            lines.append(f"{stage_cost.__name__.replace('_', ' ')} is not estimated: {error}")
+    try:
+        lines += evaluation_cost(config)
+    except ModuleNotFoundError as error:
+        lines.append(f"evaluate is not estimated: {error}")
     lines.append(f"output: {config.output_dir}")
     start = config.pretrain.initial_model
     unnamed = config.model_copy(update={"export": ExportConfig()})
@@ -299,18 +298,6 @@ def corpus_cost(config: RunConfig, amount: "TextAmount", num_elsewhere: int = 0)
             "electrify init FOLDER writes such a config"
         )
     return lines
-
-
-def mixture(config: RunConfig) -> list[str]:
-    """What pretraining reads of each language, once there are token shards of several."""
-    folder = Path(config.output_dir) / "shards"
-    if not (folder / "index.json").exists():
-        return []
-    from model.plan import mixture_table, phase_readers
-    from vocab.shards.files import TokenShards
-
-    readers = phase_readers(config, TokenShards(folder))
-    return [*mixture_table(readers)] if len(readers[0].reader.languages) > 1 else []
 
 
 def evaluation_cost(config: RunConfig) -> list[str]:

@@ -12,6 +12,7 @@ from electrify.config.load import parse_part
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import (
+    MANIFEST,
     Stage,
     difference,
     digest_of,
@@ -127,6 +128,15 @@ def pretrain_stage(config: RunConfig) -> Stage:
     volatile = (METRICS, SUMMARY, "tensorboard/*", TRACKER_FILE, "wandb/*")
     options = stage_options(config, "pretrain")
     return Stage("pretrain", folder / "pretrain", options, inputs, True, volatile, reads=reads)
+
+
+def start_has_changed(config: RunConfig) -> bool:
+    """Whether `initial_model` is no longer what the run's pretraining began from."""
+    folder, start = output_dir(config) / "pretrain", config.pretrain.initial_model
+    if not start or not (folder / MANIFEST).exists():
+        return False
+    recorded = read_manifest(folder)["inputs"].get("pretrain.initial_model")
+    return recorded not in (None, _initial_digest(start))
 
 
 def checkpoints(folder: Path) -> list[Path]:

@@ -67,6 +67,15 @@ def test_both_are_fine_tuned_alike_and_the_difference_is_printed_and_reported(ad
     assert not caplog.records
 
 
+def test_a_start_that_was_trained_on_since_is_not_scored(adapted, caplog):
+    folder = Path(adapted().output_dir)
+    begun = Stage("pretrain", folder / "pretrain", {}, {"pretrain.initial_model": "other"})
+    run_stage(begun, lambda _: {})
+    evaluate_start(adapted(), False, refuse)
+    assert "has changed since this run began from it" in caplog.text
+    assert not (folder / "evaluate-start").exists()
+
+
 def test_what_was_fine_tuned_otherwise_is_named_where_it_is_compared(adapted, model_folder, caplog):
     caplog.set_level("INFO", "electrify")
     evaluate(adapted(), None)
