@@ -234,8 +234,8 @@ def _clean(config: "RunConfig", beam_options: Sequence[str], overwrite: bool) ->
 def _benchmark_texts(config: "RunConfig") -> Path | None:
     # Arrow, imported later, reserves no gigabyte of addresses: `ulimit -v` may be set
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    if not config.clean.decontaminate_against:  # the stage needs nothing of benchmarks/
-        return None
+    if not (config.clean.decontaminate_against or config.removes_scored_rows):
+        return None  # the stage needs nothing of benchmarks/
     from benchmarks.tasks.texts import dump_benchmarks
 
     return dump_benchmarks(config)

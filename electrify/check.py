@@ -235,6 +235,11 @@ def describe_run(config: RunConfig) -> list[str]:
         lines += evaluation_cost(config)
     except ModuleNotFoundError as error:
         lines.append(f"evaluate is not estimated: {error}")
+    if config.removes_scored_rows:
+        lines.append(
+            "clean removes texts of the rows that [evaluate] scores; clean.decontaminate_against = "
+            "[] keeps them"
+        )
     lines.append(f"output: {config.output_dir}")
     start = config.pretrain.initial_model
     unnamed = config.model_copy(update={"export": ExportConfig()})

@@ -202,7 +202,8 @@ def clean(
 ) -> None:
     """Make the `clean` folder of a run.
 
-    `benchmark_texts` is a folder of the texts that `clean.decontaminate_against` names. Raises
+    `benchmark_texts` is a folder of the texts that `clean.decontaminate_against` names, or that are
+    scored. Raises
     `ValueError` for a glob that matches nothing, for a file that cannot be read, and for a
     corpus of which nothing is left.
     """
@@ -216,6 +217,8 @@ def clean(
     marks = fingerprints(files) | {path: digest_of(text) for path, text in code.items()}
     stage = clean_stage(config, marks, benchmark_texts)
     options = config.clean.with_code(code)
+    tasks = tuple(path.stem for path in benchmark_texts.iterdir()) if benchmark_texts else ()
+    options = options.model_copy(update={"decontaminate_against": tasks})
     batches = batch_files(files)
 
     def work(folder: Path) -> Mapping[str, Any]:
@@ -226,7 +229,7 @@ def clean(
         keep_little_memory()
         with work_folder("clean", config.beam.work_dir, folder, stage.plan) as shared:
             if benchmark_texts is not None:
-                _share_index(benchmark_texts, shared)
+                _share_index(benchmark_texts, shared, not config.removes_scored_rows)
             build(pipeline, batches, options, shared)
             _run(pipeline, batches, shared)
             tally = _finish(folder, shared, batches, options)
@@ -236,9 +239,9 @@ def clean(
     run_stage(stage, work, overwrite)
 
 
-def _share_index(benchmark_texts: Path, work: WorkFolder) -> None:
+def _share_index(benchmark_texts: Path, work: WorkFolder, are_named: bool) -> None:
     with work.scratch() as folder:
-        write_index(benchmark_texts, folder / _BENCHMARK_INDEX)
+        write_index(benchmark_texts, folder / _BENCHMARK_INDEX, are_named)
         return_freed_memory()
         work.publish(folder / _BENCHMARK_INDEX)
 

@@ -7,7 +7,7 @@ of a table, a line, a list of words, or a column of words with their tags (CoNLL
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from glob import glob
 from itertools import zip_longest
 from pathlib import Path
@@ -16,10 +16,12 @@ from typing import Any
 from benchmarks.tasks.files import JSON_SUFFIXES, json_values, parquet_rows, tagged_sentences
 from benchmarks.tasks.load import (
     HUB,
+    check_data,
     files_below,
     files_named,
     hub_rows,
     is_read_by_datasets,
+    load_tasks,
     official_names,
 )
 from benchmarks.tasks.registry import SUITES, TASKS
@@ -27,7 +29,7 @@ from benchmarks.tasks.rows import mark_and_type
 from benchmarks.tasks.task import Task
 from electrify.config.fields import TEXT_NAMES, unknown_texts
 from electrify.config.run import RunConfig
-from electrify.stage.folder import write_text
+from electrify.stage.folder import MANIFEST, write_text
 from electrify.storage.encodings import decode_file
 from electrify.storage.tables import has_header, read_table
 from electrify.system.outcome import UserError
@@ -43,21 +45,47 @@ _WORD_CHARACTERS = 11  # what is longer may be a sentence of a language without 
 
 
 def dump_benchmarks(config: RunConfig) -> Path | None:
-    """Dump what `clean.decontaminate_against` names into `<output_dir>/benchmark-texts`. The
-    folder, or None if it names nothing."""
-    names = config.clean.decontaminate_against
-    if not names:
+    """Dump what `clean.decontaminate_against` names into `<output_dir>/benchmark-texts`; where it
+    is left out, the rows that `[evaluate]` scores, unless the corpus is finished. The folder, or
+    None if there is nothing to dump."""
+    names, folder = config.clean.decontaminate_against, Path(config.output_dir) / "benchmark-texts"
+    if config.removes_scored_rows and not (folder.with_name("clean") / MANIFEST).exists():
+        texts = _scored_texts(config)
+        why = ", which are scored (`clean.decontaminate_against=[]` keeps them)"
+    elif names:
+        texts, why = _named_texts(names, _data_dirs(config)), ""
+    else:
         return None
-    folder = Path(config.output_dir) / "benchmark-texts"
-    paths = dump_texts(names, _data_dirs(config), folder)
-    tasks = ", ".join(path.name.removesuffix(_ENDING) for path in paths)
-    log(f"decontaminate: the texts of {tasks}, in {folder}")
+    tasks = ", ".join(path.name.removesuffix(_ENDING) for path in _write_texts(texts, folder))
+    log(f"decontaminate: the texts of {tasks}, in {folder}{why}")
     return folder
+
+
+def _scored_texts(config: RunConfig) -> dict[str, dict[SplitText, None]]:
+    """Of official tasks all rows but those of training; of own tasks those that are scored."""
+    own = config.evaluate.model_copy(update={"tasks": (), "suites": (), "limit": None})
+    try:
+        found = check_data(config.evaluate)
+        data = load_tasks(own)[1] if own.own_tasks else {}
+    except UserError as error:
+        raise UserError(
+            f"{error}\nclean removes the texts of the tasks that are scored: "
+            "`clean.decontaminate_against=[]` leaves that out"
+        ) from None
+    texts = {
+        task.name: dict.fromkeys(_task_texts(task, folder))
+        for task, folder in found
+        if task.name not in data
+    }
+    for name, of_task in data.items():
+        rows = [(split, row) for split, rows in of_task.predicted.items() for row in rows]
+        texts[name] = dict.fromkeys((split, text) for split, row in rows for text in row.texts)
+    return texts
 
 
 def check_benchmarks(config: RunConfig) -> None:
     """`ValueError` as `dump_benchmarks` raises it where files are missing; no text is read."""
-    for name in config.clean.decontaminate_against:
+    for name in config.clean.decontaminate_against or ():
         _find_tasks(name, _data_dirs(config))
 
 
@@ -73,10 +101,20 @@ def dump_texts(names: Sequence[str], data_dirs: Sequence[Path], folder: Path) ->
     it. Raises `ValueError` for a name that is none of them, for a task without its files, and for
     a file without text.
     """
+    return _write_texts(_named_texts(names, data_dirs), folder)
+
+
+def _named_texts(
+    names: Sequence[str], data_dirs: Sequence[Path]
+) -> dict[str, dict[SplitText, None]]:
     texts: dict[str, dict[SplitText, None]] = {}  # in order, each once
     for name in names:
         for task, pairs in _read_texts(name, data_dirs).items():
             texts.setdefault(task, {}).update(dict.fromkeys(pairs))
+    return texts
+
+
+def _write_texts(texts: Mapping[str, Mapping[SplitText, None]], folder: Path) -> list[Path]:
     if empty := [task for task, pairs in texts.items() if not pairs]:
         raise UserError(f"{_OPTION}: there is no text in {', '.join(empty)}")
     folder.mkdir(parents=True, exist_ok=True)

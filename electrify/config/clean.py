@@ -206,9 +206,10 @@ class CleanConfig(CleanRules):
     """Remove documents that are equal but for case and white space."""
     line_dedup: LineDedupConfig = LineDedupConfig()
     near_dedup: NearDedupConfig = NearDedupConfig()
-    decontaminate_against: tuple[Annotated[str, AfterValidator(check_texts)], ...] = ()
+    decontaminate_against: tuple[Annotated[str, AfterValidator(check_texts)], ...] | None = None
     """Suites, tasks or files whose dev and test texts are removed, such as `["klue",
-    "data/mine.jsonl", "tasks/*/test.csv"]`."""
+    "data/mine.jsonl", "tasks/*/test.csv"]`. Left out: the rows that `[evaluate]` scores. `[]`:
+    none."""
     decontaminate_data_dir: str | None = None
     """Folder of these tasks, or `hub`. If omitted, `evaluate.data_dir`."""
     max_line_bytes: Count = 20_000_000

@@ -70,6 +70,11 @@ class RunConfig(EvaluationRun):
     encode: EncodeConfig = EncodeConfig()
     pretrain: PretrainConfig
 
+    @property
+    def removes_scored_rows(self) -> bool:
+        """Whether documents are compared with the rows of the tasks that are scored."""
+        return self.clean.decontaminate_against is None and self.evaluate.has_tasks
+
     @model_validator(mode="after")
     def _mixed_languages_are_there(self) -> Self:
         sources = self.clean.sources

@@ -83,7 +83,7 @@ def clean_stage(
         path: digest_of(several) if len(several) > 1 else several[0]
         for path, several in digests.items()
     }
-    if benchmark_texts is not None:
+    if benchmark_texts is not None and config.clean.decontaminate_against is not None:
         inputs["benchmark texts"] = _files_digest(benchmark_texts)
     options = stage_options(config, "clean")
     return Stage("clean", output_dir(config) / "clean", options, inputs)
@@ -95,8 +95,10 @@ def stage_options(config: RunConfig, name: str) -> dict[str, Any]:
         return _options(config.pretrain, leave_out=set(KEEPING_OPTIONS)) | {"seed": config.seed}
     section = getattr(config, "encode" if name == "shards" else name)
     # of benchmarks the texts count
-    apart = {"decontaminate_data_dir", "onnx"}
-    return _options(section, leave_out=apart)
+    options = _options(section, leave_out={"decontaminate_data_dir", "onnx"})
+    if name == "clean":  # a task that is scored later leaves a finished corpus as it is
+        options["decontaminate_against"] = options["decontaminate_against"] or []
+    return options
 
 
 def vocab_stage(config: RunConfig) -> Stage:

@@ -77,11 +77,11 @@ class _ItemTable:
         return True
 
 
-def write_index(texts_dir: Path, path: Path) -> None:
+def write_index(texts_dir: Path, path: Path, are_named: bool = True) -> None:
     """Make the folder `path` from the `*.jsonl` of {task, split, text} in `texts_dir`.
 
-    Raises `UserError` if there are none, if a row is no such object, and if no text can be searched
-    for.
+    Raises `UserError` if there are none, if a row is no such object, and if the user has named them
+    and none can be searched for.
     """
     table = _ItemTable()
     num_texts: Counter[str] = Counter()
@@ -89,7 +89,7 @@ def write_index(texts_dir: Path, path: Path) -> None:
     for task, text in _texts(texts_dir):
         num_texts[task] += 1
         num_short[task] += not table.add(text, [*num_texts].index(task))
-    _check_lengths(num_texts, num_short)
+    _check_lengths(num_texts, num_short, are_named)
     path.mkdir(parents=True, exist_ok=True)
     for kind, items in table.items.items():
         for name, array in _arrays(items, WIDTHS[kind]).items():
@@ -98,7 +98,7 @@ def write_index(texts_dir: Path, path: Path) -> None:
     write_json(path / _STATISTICS, {"tasks": rows})
 
 
-def _check_lengths(num_texts: Counter[str], num_short: Counter[str]) -> None:
+def _check_lengths(num_texts: Counter[str], num_short: Counter[str], are_named: bool) -> None:
     for task, num in num_texts.items():
         if num == num_short[task]:
             what = (
@@ -106,7 +106,7 @@ def _check_lengths(num_texts: Counter[str], num_short: Counter[str]) -> None:
                 f"for: each has fewer than {ALONE_LETTERS['wide']} East Asian or "
                 f"{ALONE_LETTERS['narrow']} other letters"
             )
-            if num_texts == num_short:
+            if are_named and num_texts == num_short:
                 raise UserError(f"{what}. Is it a file of whole texts?")
             warn(f"{what}; they stay in the corpus")
 

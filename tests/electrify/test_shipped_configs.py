@@ -7,9 +7,11 @@ import bz2
 import gzip
 import json
 import re
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 from safetensors.torch import save_file
 
@@ -33,8 +35,9 @@ def write_source(kind: str, pattern: str) -> None:
     one = re.sub(r"\[(.)[^]]*\]", lambda of: "x" if of[1] == "!" else of[1], pattern)
     path = Path(one.replace("/*", "/x").replace("*", ""))
     path.parent.mkdir(parents=True, exist_ok=True)
-    line = b'{"text": "x"}' if kind == "jsonl" else b"x"
-    packed = {".gz": gzip.compress, ".bz2": bz2.compress}.get(path.suffix, bytes)
+    line = {"jsonl": b'{"text": "x"}', "wikipedia": b"<mediawiki/>"}.get(kind, b"x")
+    zstd = partial(pa.compress, codec="zstd", asbytes=True)
+    packed = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": zstd}.get(path.suffix, bytes)
     path.write_bytes(packed(line))
 
 
@@ -48,6 +51,12 @@ def write_tasks(place: str, names: list[str]) -> None:
                 path = Path(place, files[0])
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.touch()
+
+
+def write_table(path: Path) -> None:
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("text,label\n" + "a good film,1\na bad film,0\n" * 9)
 
 
 def write_checkpoint(folder: Path, config: RunConfig) -> None:
@@ -72,7 +81,9 @@ def stand_in(config: RunConfig) -> None:
     places = [str(place) for place in evaluate.data_dirs if not place.is_symlink()]
     if given := config.clean.decontaminate_data_dir:
         places.append(given)
-    texts = config.clean.decontaminate_against
+    for task in evaluate.own_tasks:
+        write_table(Path(task.train))
+    texts = config.clean.decontaminate_against or ()
     for path in filter(lambda name: "/" in name, texts):
         write_source("jsonl", path)
     tasks = [*evaluate.suites, *evaluate.tasks, *(name for name in texts if "/" not in name)]

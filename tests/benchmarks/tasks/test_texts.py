@@ -2,10 +2,13 @@
 
 import json
 import unicodedata
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from benchmarks.tasks.texts import dump_texts, file_texts
+from benchmarks.tasks.texts import dump_benchmarks, dump_texts, file_texts
+from electrify.config.load import parse_config
 from pipeline.decontaminate.index import read_letters
 from tests.benchmarks.records import write
 
@@ -82,6 +85,41 @@ def test_what_is_not_there_is_named(data, tmp_path, monkeypatch, names, said):
     with pytest.raises(ValueError) as error:  # noqa: PT011
         dump_texts(names, [data], tmp_path / "texts")
     assert said in str(error.value)
+
+
+def test_what_is_scored_is_looked_for_unless_something_else_is_named(data, tmp_path, monkeypatch):
+    """Of own tasks the rows that are held out alone: the others may be learnt."""
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{n}번 손님이 주문을 취소했다,{'취소' if n % 2 else '주문'}" for n in range(20)]
+    write(tmp_path / "own.csv", "\n".join(["text,label", *rows]))
+    raw: dict[str, Any] = {
+        "name": "x",
+        "output_dir": "out",
+        "clean": {"sources": [{"kind": "text", "language": "ko", "path": "x.txt"}]},
+        "evaluate": {
+            "tasks": ["klue-ynat"],
+            "own_tasks": [{"train": "own.csv"}],
+            "data_dir": str(data),
+        },
+    }
+    config = parse_config(raw)
+    folder = dump_benchmarks(config)
+    assert folder == Path("out/benchmark-texts")
+    assert _texts(folder / "klue-ynat.jsonl") == ["항구 축제 열린다"]
+    assert 2 <= len(_texts(folder / "own.jsonl")) <= 6
+    Path("out/clean").mkdir()
+    Path("out/clean/manifest.json").touch()  # a corpus that is finished stays
+    assert dump_benchmarks(config) is None
+    for named in ([], ["klue-wos"]):
+        raw["clean"]["decontaminate_against"] = named
+        assert not parse_config(raw).removes_scored_rows
+        folder = dump_benchmarks(parse_config(raw))
+        assert bool(folder) == bool(named)
+    assert [path.name for path in Path("out/benchmark-texts").iterdir()] == ["klue-wos.jsonl"]
+    raw["clean"].pop("decontaminate_against")
+    raw["evaluate"]["data_dir"], raw["output_dir"] = "none", "other"
+    with pytest.raises(ValueError, match=r"`clean\.decontaminate_against=\[\]` leaves that out"):
+        dump_benchmarks(parse_config(raw))
 
 
 # Files of the user's own.
