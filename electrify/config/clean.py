@@ -208,7 +208,7 @@ class CleanConfig(CleanRules):
     near_dedup: NearDedupConfig = NearDedupConfig()
     decontaminate_against: tuple[Annotated[str, AfterValidator(check_texts)], ...] | None = None
     """Suites, tasks or files whose dev and test texts are removed, such as `["klue",
-    "data/mine.jsonl", "tasks/*/test.csv"]`. Left out: the rows that `[evaluate]` scores. `[]`:
+    "data/mine.jsonl", "tasks/*/test.csv"]`. If omitted, the rows that `[evaluate]` scores. `[]`:
     none."""
     decontaminate_data_dir: str | None = None
     """Folder of these tasks, or `hub`. If omitted, `evaluate.data_dir`."""
