@@ -64,7 +64,8 @@ def write_checkpoint(folder: Path, config: RunConfig) -> None:
     folder.mkdir(parents=True)
     options = config.pretrain.model_dump(mode="json")
     size = config.vocab.num_pieces
-    identity = {"options": options, "vocab_size": size, "tokenizer_sha256": "0"}
+    sha256 = fingerprint(str(ROOT / SHIPPED / "tokenizer.json"))
+    identity = {"options": options, "vocab_size": size, "tokenizer_sha256": sha256}
     for name in FILES:
         save_file({}, folder / name)
     hashes = {name: fingerprint(str(folder / name)) for name in FILES}
