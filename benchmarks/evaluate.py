@@ -6,10 +6,8 @@ the same command resumes a stopped one, and other options add records.
 """
 
 import shutil
-import statistics
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
@@ -53,7 +51,6 @@ from electrify.stage.plan import (
     start_has_changed,
 )
 from electrify.stage.run import run_stage
-from electrify.stage.trackers import Trackers, require_trackers
 from electrify.storage.files import read_json
 from electrify.system.machine import describe_precision
 from electrify.system.outcome import UserError
@@ -95,7 +92,6 @@ def evaluate(
     if commit:
         name = name or model
         log(f"{model} is read at its commit {commit}")
-    require_trackers(options, "evaluate")
     tasks, data = load_tasks(options)
     if noise_suite is not None:
         data = {task.name: SUITES[noise_suite].add_rows(task, data[task.name]) for task in tasks}
@@ -118,13 +114,8 @@ def evaluate(
                 without = "`evaluate.recipe=auto`"
                 log(f"fine-tuning as the encoder recommends: {settings} (without: {without})")
             source = replace(source, recommended=recommended)
-            about = options.model_dump(mode="json") | {"model": source.name}
-            about["name"] = f"{output_dir(config).name}/{stage.folder.name}"
-            with (
-                stop_on_signal(_PROMISE) as stop,
-                closing(Trackers(partial, options, "evaluate", about)) as trackers,
-            ):
-                fine_tune_all(partial, options, tasks, data, source, trackers, stop)
+            with stop_on_signal(_PROMISE) as stop:
+                fine_tune_all(partial, options, tasks, data, source, stop)
         except ValueError:
             if (partial / MANIFEST).exists():  # nothing was added to the finished folder
                 partial.replace(stage.folder)
@@ -175,7 +166,6 @@ def fine_tune_all(
     tasks: Sequence[Task],
     data: Mapping[str, TaskData],
     source: "ModelSource",
-    trackers: Trackers,
     stop: StopRequest,
 ) -> None:
     """Do every fine-tuning whose key `results.jsonl` lacks, and append its record.
@@ -207,8 +197,7 @@ def fine_tune_all(
                 job = Job(task, data[task.name], settings, role, seed, fraction, key, name)
                 missing.append(job)
     if missing:
-        before = [result for result in results.values() if result.task in data]
-        precision = _precision(before, options)
+        precision = _precision(options)
         missing = [replace(j, settings=replace(j.settings, precision=precision)) for j in missing]
     features = {
         job.task.name: tokenize(
@@ -225,9 +214,7 @@ def fine_tune_all(
     for job, result, lines in run_jobs(missing, features, source, options, stop, folder):
         write_predictions(folder, result, lines)
         append_result(folder / RESULTS, result)  # last: what has a record is whole
-        trackers.log(result.seed, _tracked([result]))
         _log_result(result, job.label(source))
-    trackers.log(len(results) + len(missing), _tracked(current_results(folder), "mean/"))
 
 
 def _as_kept(task: Task) -> Task:
@@ -281,19 +268,15 @@ def settings_digest(
     return digest_of(content)[:16]
 
 
-def _precision(before: Sequence[Result], options: EvaluateConfig) -> str:
-    """`evaluate.precision`; for "auto" that of the records before of these tasks, else what the
-    device is best at."""
+def _precision(options: EvaluateConfig) -> str:
+    """`evaluate.precision`; for "auto" what the device is best at."""
     from benchmarks.training.finetune import choose_device, choose_precision
 
-    if options.precision != "auto":
-        return options.precision
-    known = (result.hyper_parameters.get("precision") for result in before)
     device = choose_device(options.device)
-    precision = next(filter(None, known), None) or choose_precision("auto", device)
-    if device.type == "cpu":
+    precision = choose_precision(options.precision, device)
+    if options.precision == "auto" and device.type == "cpu":
         log(describe_precision("evaluate.precision", precision))
-    return str(precision)
+    return precision
 
 
 # --- what is said of a result ---------------------------------------------------------------------
@@ -312,18 +295,6 @@ def _log_result(result: Result, label: str) -> None:
         warn(f"{label} is degenerate: {result.degenerate}")
     for note in result.notes:
         warn(f"{label}: {note}")
-
-
-def _tracked(results: Sequence[Result], prefix: str = "") -> dict[str, float]:
-    """The mean over records by name: klue-nli/accuracy of the encoder, and of a baseline
-    random-init/klue-nli/accuracy."""
-    values: dict[str, list[float]] = {}
-    for result in results:
-        role = "" if result.role == "pretrained" else f"{result.role}/"
-        part = "" if result.train_fraction == 1.0 else f"train-{result.train_fraction:g}/"
-        for name, value in result.metrics.items():
-            values.setdefault(f"{prefix}{role}{part}{result.task}/{name}", []).append(value)
-    return {name: statistics.fmean(of_seeds) for name, of_seeds in values.items()}
 
 
 # --- beside the run's own encoder -----------------------------------------------------------------

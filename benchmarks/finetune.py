@@ -81,7 +81,7 @@ def finetune(model: str, output: Path, options: EvaluateConfig, onnx: bool = Fal
         def trained(data: TaskData, jobs: Sequence[Job]) -> list[tuple[Result, Any]]:
             features = tokenize(task, data, source, jobs[0].settings, [job.seed for job in jobs])
             done = []
-            given = {task.name: features}, source, options, stop, Path(place), "finetune"
+            given = {task.name: features}, source, options, stop, Path(place)
             for job, result, predictions in run_jobs(jobs, *given):
                 if not _folder(place, result).is_dir():
                     warn(f"{job.label(source)}: {result.degenerate}; lower the rate")

@@ -41,14 +41,12 @@ from electrify.system.progress import (
     Progress,
     Stopped,
     StopRequest,
-    duration,
     handle_stop_signals,
     log,
     setup_logging,
 )
 from electrify.system.unknown import coverage_of
 
-MIN_SECONDS = 60.0  # below which no line says how long the rest takes
 _SAVED = "finished fine-tunings are saved"
 SplitPredictions = Mapping[str, list[Prediction]]  # by split
 Run = Callable[[StopRequest], tuple[Result, SplitPredictions]]
@@ -81,7 +79,6 @@ def run_jobs(
     options: EvaluateConfig,
     stop: StopRequest,
     folder: Path | None = None,
-    verb: str = "evaluate",
 ) -> Iterator[tuple[Job, Result, SplitPredictions]]:
     """Each job with its record and its predictions by split, as they finish.
 
@@ -101,8 +98,6 @@ def run_jobs(
         for n, job in enumerate(jobs, start=1)
         for note in [f"{n} of {len(jobs)}"]
     ]
-    tokens = [_num_tokens(job, features[job.task.name]) for job in jobs]
-    start, done = time.monotonic(), 0.0
     finished: Any = ((number, *run(stop)) for number, run in enumerate(runs))
     if num_processes > 1:
         finished = _in_processes(runs, num_processes, device)
@@ -110,21 +105,8 @@ def run_jobs(
         for number, result, predictions in finished:
             yield jobs[number], result, predictions
             return_freed_memory()
-            done += tokens[number]
-            rest = (time.monotonic() - start) * (sum(tokens) - done) / max(done, 1)
-            if rest > MIN_SECONDS and done:
-                log(f"{verb}: about {duration(rest)} for the rest of {len(jobs)} fine-tunings")
             if stop:  # a bag of words has no steps that look
                 raise Stopped(_SAVED, stop.signal)
-
-
-def gpu_of(slot: int) -> str | None:
-    """The one GPU that a process shall see, as `CUDA_VISIBLE_DEVICES` names it: processes take the
-    visible ones in turn. None where there is no GPU."""
-    num_gpus = torch.cuda.device_count()
-    given = os.environ.get("CUDA_VISIBLE_DEVICES")
-    names = given.split(",") if given else list(map(str, range(num_gpus)))
-    return names[slot % num_gpus] if num_gpus else None
 
 
 def _in_processes(
@@ -133,7 +115,9 @@ def _in_processes(
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    gpus = [gpu_of(slot) if device == "cuda" else None for slot in range(num_processes)]
+    gpus = [*map(str, range(torch.cuda.device_count()))] if device == "cuda" else []
+    if gpus and (visible := os.environ.get("CUDA_VISIBLE_DEVICES")):
+        gpus = visible.split(",")
     threads = max(1, num_cores() // num_processes)
     calls = (delayed(_work)(number, run, gpus, threads) for number, run in enumerate(runs))
     finished = Parallel(num_processes, return_as="generator_unordered")(calls)
@@ -156,14 +140,14 @@ def _in_processes(
 
 
 def _work(
-    number: int, run: Run, gpus: Sequence[str | None], threads: int
+    number: int, run: Run, gpus: Sequence[str], threads: int
 ) -> tuple[int, Result, SplitPredictions]:
-    """One job in a worker process, which sees one GPU; the parent process answers signals."""
+    """One job in a worker process, which sees one of the GPUs; the parent answers signals."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     setup_logging()
-    slot = int("0" + "".join(filter(str.isdigit, multiprocessing.current_process().name)))
-    if (gpu := gpus[slot % len(gpus)]) is not None:  # torch reads it at its first use of CUDA
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+    if gpus:  # torch reads it at its first use of CUDA
+        slot = int("0" + "".join(filter(str.isdigit, multiprocessing.current_process().name)))
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[slot % len(gpus)]
     torch.set_num_threads(threads)
     result, predictions = run(StopRequest())
     return_freed_memory()
@@ -186,7 +170,11 @@ def run_job(
     if job.role == "bag-of-words":
         fitted = fit_bag_of_words(features, settings, **part)
     else:
-        with Progress(f"{note}: {job.label(source)}", _num_rows(job, features), "examples") as bar:
+        rows = training_rows(
+            task, features.train, settings.max_train_examples, job.seed, job.train_fraction
+        )
+        num_rows = settings.num_steps(len(rows)) * settings.batch_size
+        with Progress(f"{note}: {job.label(source)}", num_rows, "examples") as bar:
 
             def on_step(count: int) -> None:
                 bar.update(count)
@@ -248,23 +236,6 @@ def _doubts(job: Job, features: TaskFeatures, source: ModelSource, fitted: Finet
     return doubts
 
 
-def _num_rows(job: Job, features: TaskFeatures) -> int:
-    """Rows that a fine-tuning trains on, each pass counted."""
-    most = job.settings.max_train_examples
-    rows = training_rows(job.task, features.train, most, job.seed, job.train_fraction)
-    return job.settings.num_steps(len(rows)) * job.settings.batch_size
-
-
-def _num_tokens(job: Job, features: TaskFeatures) -> float:
-    """Tokens that a job trains on; one that is only predicted counts as a third. 0 for a bag of
-    words."""
-    if job.role == "bag-of-words":
-        return 0.0
-    trained = _num_rows(job, features) * features.train.features.lengths.mean()
-    predicted = sum(split.features.lengths.sum() for split in features.predicted.values())
-    return float(trained + predicted / 3)
-
-
 def search_settings(
     jobs: Sequence[Job],
     done: Sequence[Result],
@@ -295,7 +266,7 @@ def search_settings(
             trial = replace(job, data=part, seed=seed, key=str(number), search=changes)
             trials.append(replace(trial, settings=settings))
     results: dict[tuple[str, Role], list[Result]] = {}
-    for trial, result, _ in run_jobs(trials, features, source, options, stop, verb="search"):
+    for trial, result, _ in run_jobs(trials, features, source, options, stop):
         results.setdefault((trial.task.name, trial.role), []).append(result)
         log(f"search: {trial.label(source)}, {_words(trial.search)}: {percent(result.value)}")
     for key, tried in results.items():

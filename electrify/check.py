@@ -159,7 +159,6 @@ def _check_evaluation(config: RunConfig) -> None:
         return
     from benchmarks.tasks.load import HUB, check_data
 
-    require_trackers(config.evaluate, "evaluate")
     for task, folder in check_data(config.evaluate):
         if task.hub and str(folder) == HUB:
             _check_hub("dataset", task.hub.path, f"evaluate: {task.name}")

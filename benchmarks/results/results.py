@@ -63,7 +63,6 @@ class Result(BaseModel):
     train_fraction: float = 1.0  # of the examples to learn from (after `max_train_examples`)
     train_seconds: float | None = None  # of the steps alone; `seconds` is of the whole job
     device: str | None = None
-    num_parameters: int | None = None  # of the encoder without its head
 
     @property
     def examples(self) -> str:

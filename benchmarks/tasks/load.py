@@ -257,7 +257,7 @@ def split_by_group(
     """
     hashes = []
     for example in examples:
-        digest = hashlib.sha256(f"{salt}{task.original}\n{example.texts[0]}".encode()).digest()
+        digest = hashlib.sha256(f"{salt}{task.name}\n{example.texts[0]}".encode()).digest()
         hashes.append(int.from_bytes(digest[:8], "big"))
     limit = int((task.train_fraction if fraction is None else fraction) * 2**64)
     if fraction is None and hashes:

@@ -147,9 +147,6 @@ class Task(ABC):
     # of the groups of rows, where one file is there for learning and reporting
     train_fraction: float = 0.7
     pooling: Pooling = "cls"  # what the head of rows reads
-    # the task of which this is another reading: same files, same recipe, same rows on each side of
-    # a split, so that the two scores are of the same rows
-    variant_of: str | None = None
     note: str = ""  # of the user's own task: what a reader has to know of its rows
 
     @property
@@ -159,10 +156,6 @@ class Task(ABC):
     @property
     def headline(self) -> str:
         return self.metrics[0].__name__
-
-    @property
-    def original(self) -> str:
-        return self.variant_of or self.name
 
     @property
     def has_parts(self) -> bool:

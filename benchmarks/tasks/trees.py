@@ -58,14 +58,12 @@ class DependencyParsing(Task):
     """Words from pieces, a parser on them, the best head of each word and its best label.
 
     As KLUE-baseline decodes, every word takes its head on its own, so that cycles may come of it.
-    Without `use_pos` the parser does not see the POS tags, which the files give by hand: scores of
-    the two are of different tasks.
+    The parser reads POS tags, which the files give by hand.
     """
 
     row_name = "line"
 
     pos_tags: tuple[str, ...]  # the id behind them is that of the root and of padding
-    use_pos: bool = True
 
     def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
         """Sentences of lines of INDEX WORD_FORM LEMMA POS HEAD DEPREL between tabs, the last two

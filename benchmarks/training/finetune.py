@@ -73,7 +73,6 @@ class Finetuned:
     num_train_examples: int
     train_seconds: float
     device: str = ""
-    num_parameters: int | None = None  # of the encoder without its head
     network: EncoderWithHead | None = None  # None of a baseline of words and of a failed training
 
     @property
@@ -159,7 +158,6 @@ def finetune(
         num_train_examples=len(np.unique(features.train.features.example_of[rows])),
         train_seconds=round(train_seconds, 3),
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-        num_parameters=sum(weights.numel() for weights in network.encoder.parameters()),
         network=network if failure is None else None,
     )
 

@@ -98,9 +98,9 @@ def _recipe(name: str) -> HyperParameters:
 
 
 def _entry(table: Mapping[str, Mapping[str, Any]], task: Task) -> Mapping[str, Any]:
-    """Of the task, of the one it is a variant of, or of its suite."""
+    """Of the task, or of its suite."""
     suite = "own-reading" if isinstance(task, OwnReading) else task.suite
-    return table.get(task.original, table.get(suite, {}))
+    return table.get(task.name, table.get(suite, {}))
 
 
 def hyper_parameters(

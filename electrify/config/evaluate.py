@@ -14,7 +14,6 @@ from electrify.config.fields import (
     Count,
     Fraction,
     Section,
-    TrackerOptions,
     check_suite,
     check_task,
 )
@@ -188,7 +187,7 @@ class OwnTask(Section):
         return self
 
 
-class EvaluateConfig(FinetuneOptions, TrackerOptions):
+class EvaluateConfig(FinetuneOptions):
     """An exported encoder to scores. The recipe gives the options of fine-tuning that are left
     out."""
 

@@ -354,7 +354,7 @@ def evaluate_stage(
     that of a suite in `NOISE_SUITES`, or "evaluate".
     """
     folder = output_dir(config)
-    apart = {"data_dir", "num_processes", "start_control", *TrackerOptions.model_fields}
+    apart = {"data_dir", "num_processes", "start_control"}
     options = _options(config.evaluate, leave_out=apart)
     reads: Mapping[str, Path] = {}
     if model is None:

@@ -30,7 +30,6 @@ NLI = TASKS["klue-nli"]
 NER = TASKS["klue-ner"]
 RE = TASKS["klue-re"]
 DP = TASKS["klue-dp"]
-DP_WITHOUT_POS = TASKS["klue-dp-without-pos"]
 WOS = TASKS["klue-wos"]
 MRC = TASKS["klue-mrc"]
 NAVER_NER = TASKS["korean-naver-ner"]
@@ -38,7 +37,6 @@ QUESTION_PAIR = TASKS["korean-question-pair"]
 HATE_SPEECH = TASKS["korean-hate-speech"]
 KORQUAD_1 = TASKS["korean-korquad"]
 SQUAD_2 = TASKS["squad-2.0"]
-SQUAD_2_SPAN = TASKS["squad-2.0-span"]
 
 DIALOGUE = {
     "guid": "wos-0",

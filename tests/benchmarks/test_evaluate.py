@@ -4,10 +4,8 @@ import json
 import os
 import shutil
 import signal
-import sys
 import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -128,22 +126,6 @@ def test_a_bag_of_words_learns_from_the_rows_of_the_encoder(make_config, model_f
         assert record.num_train_examples == encoder[key].num_train_examples
         assert record.encoder == "TF-IDF"
         assert record.value > 0.5  # its words decide
-
-
-def test_auto_is_settled_once_for_the_tasks_of_an_evaluation(
-    make_config, model_folder, monkeypatch, tmp_path
-):
-    """Later fine-tunings are computed as the first ones of their tasks, wherever it is continued;
-    what other tasks were computed in decides nothing."""
-    own = {"tasks": [], "own_tasks": [{"train": str(write_topics(tmp_path / "own.csv"))}]}
-    for options, flag in (({}, "amx_bf16"), ({"seeds": [0, 1]}, None), (own, None)):
-        monkeypatch.setattr("electrify.system.machine.bf16_flag", lambda flag=flag: flag)
-        config = make_config(num_epochs=1, **options)
-        assert config.evaluate.precision == "auto"
-        evaluate(config, str(model_folder))
-    results = read_results(folder_of(config) / "results.jsonl")
-    used = [(r.task, r.seed, r.hyper_parameters["precision"]) for r in results]
-    assert used == [("klue-ynat", 0, "bf16"), ("klue-ynat", 1, "bf16"), ("own", 0, "fp32")]
 
 
 def write_rows(folder: Path) -> None:
@@ -322,48 +304,3 @@ def test_a_task_of_ones_own_is_scored_and_reported_as_others(
     write(file, f"{file.read_text(encoding='utf-8')}\n새 축구,스포츠")
     evaluate(config, str(model_folder))
     assert len(started) == 2
-
-
-def test_the_time_of_the_rest_is_said_after_each_fine_tuning(
-    make_config, model_folder, caplog, monkeypatch
-):
-    """Of what is done, or is little, nothing is said."""
-    monkeypatch.setattr(benchmarks.jobs, "MIN_SECONDS", 0)
-    config = make_config(seeds=[0, 1], num_epochs=2)
-    for expected in (1, 0):
-        caplog.clear()
-        with caplog.at_level("INFO"):
-            evaluate(config, str(model_folder))
-        said = [line for line in caplog.messages if "for the rest of 2 fine-tunings" in line]
-        assert len(said) == expected
-
-
-def test_trackers_get_each_score_and_the_means_in_one_run(make_config, model_folder, monkeypatch):
-    """Also of an evaluation that more seeds are added to; the records are as without a tracker."""
-    runs: dict[str, list[dict[str, float]]] = {}
-
-    def init(**options):
-        own = runs.setdefault(options["id"], [])
-        return SimpleNamespace(log=lambda of, step: own.append(of), finish=lambda: None)
-
-    config = SimpleNamespace(update=lambda *_, **__: None)
-    monkeypatch.setitem(
-        sys.modules, "wandb", SimpleNamespace(init=init, config=config, __spec__=object)
-    )
-    options = {"num_epochs": 1, "random_init_control": True}
-    for seeds in ([0], [0, 1]):
-        config = make_config(seeds=seeds, wandb_project="korean", **options)
-        evaluate(config, str(model_folder))
-    evaluate(config, str(model_folder))  # nothing is left to do
-    (logged,) = runs.values()
-    results = current_results(folder_of(config))
-    values = {(r.role, r.seed): r.value for r in results}
-    name = "klue-ynat/macro_f1"
-    found = {("pretrained", f["step"]): f[name] for f in logged if name in f}
-    name = f"random-init/{name}"
-    found |= {("random-init", f["step"]): f[name] for f in logged if name in f}
-    assert found == values
-    means = [figures for figures in logged if "mean/klue-ynat/macro_f1" in figures]
-    assert len(means) == 2
-    both = [values["pretrained", seed] for seed in (0, 1)]
-    assert means[-1]["mean/klue-ynat/macro_f1"] == pytest.approx(sum(both) / 2)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.evaluate import evaluate_checkpoints
-from benchmarks.results.results import read_results
 from benchmarks.results.run_folder import read_run
 from electrify.stage.folder import write_manifest
 
@@ -52,29 +51,6 @@ def test_every_checkpoint_has_a_folder_of_scores(config, exported):
         keys = [(r.role, r.seed, r.train_fraction) for r in records]
         assert keys == [("pretrained", 0, 1.0), ("pretrained", 1, 1.0)]
         assert records[0].model_path == str(place / f"checkpoint-{step}")
-
-
-def test_what_is_scored_stays_when_the_run_is_finished(config, exported, monkeypatch):
-    place = add_checkpoints(config, 90)
-    evaluate_checkpoints(config, [], False, exported)
-    results = Path(config.output_dir) / "evaluate-checkpoint-90" / "results.jsonl"
-    before = results.read_bytes()
-    place.replace(place.with_suffix(""))
-
-    def refuse(*_):
-        raise AssertionError("done again")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("benchmarks.jobs.run_job", refuse)
-        evaluate_checkpoints(config, [90], False, exported)
-    assert results.read_bytes() == before
-    # other weights under the same name are not passed off as those scored
-    (place.with_suffix("") / "checkpoint-90" / "state.json").write_text('{"step": 90, "new": 1}')
-    with pytest.raises(ValueError, match="scores of other weights"):
-        evaluate_checkpoints(config, [90], False, exported)
-    assert results.read_bytes() == before
-    evaluate_checkpoints(config, [90], True, exported)
-    assert len(read_results(results)) == len(before.splitlines())
 
 
 def test_the_exports_checkpoint_is_not_scored_twice(config, exported):

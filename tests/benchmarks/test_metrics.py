@@ -11,11 +11,9 @@ from benchmarks.metrics import labels as metrics
 from benchmarks.metrics import tags as tagging
 from benchmarks.metrics.labels import auprc, auprc_absent_as_half, auprc_without_no_relation
 from benchmarks.metrics.reading import (
-    klue_mrc,
     mlqa,
     normalize_mlqa,
     rouge_w,
-    squad_v2,
 )
 from benchmarks.metrics.structured import (
     Arcs,
@@ -112,40 +110,6 @@ def test_a_wrong_head_is_officially_a_class_of_its_own_and_slot_f1_a_mean_over_t
     assert las_macro_f1(gold, wrong) == pytest.approx(3 / 5)
     states = [[], ["a-b-1"], ["a-b-1", "a-c-2", "a-d-3"]]
     assert pooled_slot_f1(states, [[], ["a-b-9"], ["a-b-1", "a-c-2"]]) == pytest.approx(4 / (4 + 3))
-
-
-def test_extra_predictions_are_ignored_and_nothing_is_nan():
-    assert squad_v2({"q1": ["x"]}, {"q1": "x", "q9": "y"})["exact"] == 1.0
-    assert math.isnan(squad_v2({}, {})["f1"])
-    assert math.isnan(klue_mrc({}, {})["rouge_w"])
-
-
-def questions(rng: random.Random) -> tuple[dict, dict, dict]:
-    words = ["red", "blue", "the", "a", "car"]
-    gold, predictions, odds = {}, {}, {}
-    for number in range(rng.randint(2, 12)):
-        name = f"q{number}"
-        count = 0 if number == 0 else 1 if number == 1 else rng.choice([0, 1, 2])
-        gold[name] = [" ".join(rng.choices(words, k=rng.randint(1, 3))) for _ in range(count)]
-        predictions[name] = " ".join(rng.choices(words, k=rng.randint(0, 2)))
-        odds[name] = rng.choice([-1.0, 0.5, round(rng.gauss(0, 2), 2)])
-    return gold, predictions, odds
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_average_precision_is_that_of_every_threshold_tried(seed):
-    gold, predictions, odds = questions(random.Random(seed))
-    scores = squad_v2(gold, predictions, odds)
-    answerable = [name for name, answers in gold.items() if answers]
-    for metric in ("exact", "f1"):
-        right = {name: squad_v2({name: gold[name]}, predictions)[metric] for name in answerable}
-        area, recall = 0.0, 0.0
-        for threshold in sorted(set(odds.values())):
-            answered = [name for name in gold if odds[name] <= threshold]
-            found = sum(right.get(name, 0.0) for name in answered)
-            area += found / len(answered) * (found / len(answerable) - recall)
-            recall = found / len(answerable)
-        assert scores[f"pr_{metric}_ap"] == pytest.approx(area)
 
 
 @pytest.mark.parametrize(

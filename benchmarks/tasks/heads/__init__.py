@@ -64,7 +64,7 @@ def make_head(task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.G
         case Tagging():
             return LinearHead(encoder, num_labels, generator, "none")
         case DependencyParsing():  # of one size whatever the encoder's
-            tags = len(task.pos_tags) if task.use_pos else None
+            tags = len(task.pos_tags)
             return seeded(lambda: Parser(config.hidden_size, num_labels, tags), generator)
         case DialogueStateTracking():
             names = [slot.replace("-", " ") for slot in task.labels]

@@ -56,11 +56,10 @@ class Parser(Head):
     win; here it cannot.
     """
 
-    def __init__(self, state_size: int, num_labels: int, num_tags: int | None) -> None:
-        """`num_tags` is that of POS tags; None: they are not read."""
+    def __init__(self, state_size: int, num_labels: int, num_tags: int) -> None:
         super().__init__()
-        self.pos_embedding = nn.Embedding(num_tags + 1, POS_SIZE) if num_tags else None
-        word_size = 2 * state_size + (POS_SIZE if num_tags else 0)
+        self.pos_embedding = nn.Embedding(num_tags + 1, POS_SIZE)
+        word_size = 2 * state_size + POS_SIZE
         self.encoder = nn.LSTM(word_size, LSTM_SIZE, batch_first=True, bidirectional=True)
         self.decoder = nn.LSTM(LSTM_SIZE, LSTM_SIZE, batch_first=True)
         self.dropout = nn.Dropout1d(PARSER_DROPOUT)
@@ -116,9 +115,8 @@ class Parser(Head):
         root = states[:, :1]
         pieces = torch.cat((states[rows, batch["first"]], states[rows, batch["last"]]), dim=2)
         words = torch.cat((torch.cat((root, root), dim=2), pieces), dim=1)
-        if self.pos_embedding is not None:
-            # drops the tag of a whole word, the channel of Dropout1d being the word
-            words = torch.cat((words, self.dropout(self.pos_embedding(batch["pos"]))), dim=2)
+        # drops the tag of a whole word, the channel of Dropout1d being the word
+        words = torch.cat((words, self.dropout(self.pos_embedding(batch["pos"]))), dim=2)
         lengths = batch["num_words"].clamp(min=1).cpu()
         width = batch["first"].shape[1]
         encoded, (_, memory) = _run(self.encoder, words, lengths + 1, width + 1, None)

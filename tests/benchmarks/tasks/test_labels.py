@@ -15,7 +15,6 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from benchmarks.encoder import open_model
 from benchmarks.metrics.labels import exact_match, label_set_macro_f1, label_set_micro_f1
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead, LinearHead
@@ -29,8 +28,6 @@ from benchmarks.tasks.labels import (
 from benchmarks.tasks.load import load_data
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Features, GoldExample
-from benchmarks.training.finetune import Split, TaskFeatures, finetune
-from benchmarks.training.recipe import HyperParameters
 from tests.benchmarks.conftest import FILLERS, SIZES, TOPICS, build_tokenizer, words_of
 from tests.benchmarks.records import RE, bert_tokenizer, encoder_of_width, own_task_of
 
@@ -133,21 +130,6 @@ def test_cut_examples_are_counted_once():
     assert max(len(part) for part in features.input_ids) <= 4 * 5
     assert features.num_truncated == 1  # the last: two topics, a choice and three special tokens
     assert features.details["segments"] == [[4, 4], [5] * 4, [5] * 3]
-
-
-def test_it_learns_which_choice_is_a_topic(tmp_path: Path, model_folder: Path):
-    task, source = own_task_of(tmp_path, COPA), open_model(str(model_folder))
-    data = load_data(task, Path())
-    splits = {
-        name: Split(rows, task.featurize(rows, source.tokenizer, 16, name == "train"))
-        for name, rows in (("train", data.train), (data.split, data.reported))
-    }
-    features = TaskFeatures(task, splits["train"], {data.split: splits[data.split]})
-    settings = HyperParameters("electra", 5e-3, 1.0, "linear", 0.1, 0.0, 1e-6, num_epochs=12.0)
-    fitted = finetune(features, source, settings, seed=0, device_name="cpu")
-    scores = task.score(fitted.predictions[data.split])
-    assert scores.keys() == {"accuracy", "macro_f1"}
-    assert scores["accuracy"] > 0.8
 
 
 # Several labels.

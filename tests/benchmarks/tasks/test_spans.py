@@ -30,7 +30,7 @@ from benchmarks.tasks.spans import (
     spans_of_logits,
 )
 from tests.benchmarks.conftest import SPECIAL, build_tokenizer
-from tests.benchmarks.records import KORQUAD_1, MRC, SQUAD_2, SQUAD_2_SPAN, trained_bpe
+from tests.benchmarks.records import KORQUAD_1, MRC, SQUAD_2, trained_bpe
 
 CONTEXT = (
     "The Café Lumière (opened 1932) stands in Seoul; 한강연구소(HRI)와 《바람의 언덕》이 협약을 "
@@ -236,7 +236,8 @@ def test_scores_are_made_of_lines_alone():
     ]
     joint = SQUAD_2.score(predictions)  # at the threshold -2.75
     assert (joint["exact"], joint["best_exact"]) == (pytest.approx(2 / 3), 1.0)
-    assert SQUAD_2_SPAN.score(predictions)["exact"] == pytest.approx(1 / 3)  # at 0
+    at_zero = replace(SQUAD_2, null_threshold=0.0).score(predictions)
+    assert at_zero["exact"] == pytest.approx(1 / 3)
     typed = [{**found, "question_type": 1} for found in predictions]
     assert MRC.score(typed)["exact_match_type1"] == pytest.approx(1 / 3)
     assert "exact_match_type1" not in MRC.score(predictions)

@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from benchmarks.tasks.features import word_positions
-from benchmarks.tasks.heads import collate, make_head
+from benchmarks.tasks.heads import collate
 from benchmarks.tasks.heads import klue as parsing_head
 from benchmarks.tasks.heads.klue import Biaffine, Parser
 from benchmarks.tasks.task import Features
 from benchmarks.tasks.trees import NO_WORD
 from tests.benchmarks.conftest import build_tokenizer
-from tests.benchmarks.records import DP, DP_WITHOUT_POS, TREES, encoder_of_width, write
+from tests.benchmarks.records import DP, TREES, write
 
 TOKENIZER = build_tokenizer(["민", "##수", "##는", "서울", "##에", "산다", ".", "간다"])
 
@@ -115,15 +115,3 @@ def test_the_loss_is_the_cross_entropy_of_heads_and_labels(examples, small_parse
             expected -= logarithms[both[gold][row, word]].item() / 4
     assert small_parser.loss(outputs, both).item() == pytest.approx(expected, rel=1e-5)
     assert small_parser.counts(both) == (4,)
-
-
-def test_without_tags_the_parser_does_not_see_them(examples):
-    generator = torch.Generator().manual_seed(0)
-    head = make_head(DP_WITHOUT_POS, encoder_of_width(4), TOKENIZER, generator).eval()
-    features = DP.featurize(examples, TOKENIZER, 32, train=False)
-    both, _ = batches(features)
-    states = torch.randn(2, 9, 4)
-    with torch.inference_mode():
-        first = head(states, both)["arc_scores"]
-        second = head(states, both | {"pos": torch.zeros_like(both["pos"])})["arc_scores"]
-    assert torch.equal(first, second)

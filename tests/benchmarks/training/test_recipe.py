@@ -70,7 +70,6 @@ TABLE = [  # task, width, recipe: rate, layer decay, schedule, warm-up, epochs, 
     ("squad-2.0", 256, "auto", (3e-4, 0.8, "product", 0.1, 2, 32, 512)),
     ("klue-ynat", 768, "auto", (5e-5, 1.0, "linear", 0.1, 4, 32, 128)),
     ("klue-ner", 1024, "auto", (1e-5, 1.0, "linear", 0.0, 3, 8, 510)),
-    ("klue-dp-without-pos", 768, "auto", (5e-5, 1.0, "linear", 0.1, 10, 32, 256)),
     ("korean-paws-x", 256, "auto", (3e-5, 1.0, "linear", 0.0, 15, 64, 128)),
     ("korean-korquad", 768, "auto", (5e-5, 1.0, "linear", 0.0, 7, 8, 512)),
     # of other authors: their rates, the task's own epochs and lengths
