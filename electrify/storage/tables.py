@@ -107,12 +107,13 @@ def read_rows(
 
 def guess_escape(head: str, delimiter: str, num_columns: int = 0) -> str | None:
     r"""A backslash where marks within cells are written as \", by which more rows of a head have as
-    many cells as the first row; MySQL, ClickHouse and PHP write so. `head` may end within a row."""
+    many cells as the first row, or as many and fewer rows have others; MySQL, ClickHouse and PHP
+    write so. `head` may end within a row."""
     if '\\"' not in head:
         return None
     lines = [f"{line}\n" for line in head.split("\n")]
 
-    def num_even(escape: str | None) -> int:
+    def numbers(escape: str | None) -> tuple[int, int]:
         rows = csv.reader(lines, delimiter=delimiter, escapechar=escape, strict=True)
         widths = list[int]()
         while True:
@@ -123,9 +124,10 @@ def guess_escape(head: str, delimiter: str, num_columns: int = 0) -> str | None:
             except StopIteration:
                 break
         width = num_columns or next(iter(widths), 0)
-        return sum(found == width for found in widths)
+        num_even = sum(found == width for found in widths)
+        return num_even, num_even - len(widths)
 
-    return "\\" if num_even("\\") > num_even(None) else None
+    return "\\" if numbers("\\") > numbers(None) else None
 
 
 def guess_dialect(

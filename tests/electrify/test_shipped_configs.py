@@ -22,6 +22,7 @@ from electrify.config.run import RunConfig
 from electrify.stage.folder import fingerprint
 from electrify.stage.plan import CHECKPOINT_STATE
 from model.checkpoint import FILES
+from vocab.tokenizer import tokenizer_sha256
 
 ROOT = Path.cwd()
 GRIDS = "configs/ablations"
@@ -64,7 +65,7 @@ def write_checkpoint(folder: Path, config: RunConfig) -> None:
     folder.mkdir(parents=True)
     options = config.pretrain.model_dump(mode="json")
     size = config.vocab.num_pieces
-    sha256 = fingerprint(str(ROOT / SHIPPED / "tokenizer.json"))
+    sha256 = tokenizer_sha256(ROOT / SHIPPED)
     identity = {"options": options, "vocab_size": size, "tokenizer_sha256": sha256}
     for name in FILES:
         save_file({}, folder / name)
