@@ -207,11 +207,7 @@ def clean(
     `ValueError` for a glob that matches nothing, for a file that cannot be read, and for a
     corpus of which nothing is left.
     """
-    if config.clean.decontaminate_against and benchmark_texts is None:
-        raise UserError(
-            f"clean.decontaminate_against = {list(config.clean.decontaminate_against)}, but no "
-            "folder with the texts of these benchmarks was given; run: electrify clean CONFIG"
-        )
+    assert benchmark_texts or not config.clean.decontaminate_against, "no texts of benchmarks"
     files = expand_sources(config.clean.sources)
     code = read_code(config.clean.extra_rules)
     marks = fingerprints(files) | {path: digest_of(text) for path, text in code.items()}
@@ -261,18 +257,14 @@ def _run(pipeline: beam.Pipeline, batches: Sequence[FileBatch], work: WorkFolder
 
     def done(names: Collection[str]) -> float:
         return_freed_memory()  # of what the runner has handed on
-        read = {index for index in megabytes if _read_name(index) in names}
-        nums = {"rows": Counter[int](), "written": Counter[int]()}
-        for match in filter(None, map(_OF_BATCH.match, names)):
-            nums[match[1]][int(match[2]) >> BATCH_BITS] += 1
+        matches = filter(None, map(_OF_BATCH.match, names))
+        num = Counter((match[1], int(match[2]) >> BATCH_BITS) for match in matches)
         total = 0.0
-        for index in megabytes:
-            num_rows, num_written = nums["rows"][index], nums["written"][index]
-            is_read = index in read
-            fraction = 1.0 if is_read else min(0.9, num_rows / max(1.0, expected[index]))
-            total += _READING * fraction * megabytes[index]
-            if is_read and num_rows:
-                total += (1 - _READING) * num_written / num_rows * megabytes[index]
+        for index, size in megabytes.items():
+            num_rows, is_read = num["rows", index], _read_name(index) in names
+            read = 1.0 if is_read else min(0.9, num_rows / max(1.0, expected[index]))
+            written = num["written", index] / max(1, num_rows) if is_read else 0.0
+            total += (_READING * read + (1 - _READING) * written) * size
         return total
 
     names = {_read_name(index): size for index, size in megabytes.items()}

@@ -56,43 +56,34 @@ MAX_ITEMS = 16  # grams of more items say little, and are left out
 BITS_PER_GRAM = 16  # of the bitmap: 6 % of other grams pass it
 
 
-class _ItemTable:
-    """Distinct texts by their letters, ready for an index."""
-
-    def __init__(self) -> None:
-        # of each kind the numbers of the tasks by the letters of an item
-        self.items: dict[str, dict[bytes, list[int]]] = {kind: {} for kind in WIDTHS}
-
-    def add(self, text: str, task: int) -> bool:
-        """Add a text of a task, unless it has too few letters, or too few distinct ones."""
-        letters, _ = read_letters(text)
-        is_wide = 2 * np.count_nonzero(letters >= _WIDE) >= len(letters)
-        kind = "wide" if is_wide else "narrow"
-        is_short = len(letters) < ALONE_LETTERS[kind]
-        if is_short or len(np.unique(letters)) < MIN_DISTINCT_LETTERS:
-            return False
-        tasks = self.items[kind].setdefault(letters.tobytes(), [])
-        if task not in tasks:
-            tasks.append(task)
-        return True
+def _kind_of(letters: Letters) -> str:
+    """The kind of an item; empty for one of too few letters, or of too few distinct ones."""
+    kind = "wide" if 2 * np.count_nonzero(letters >= _WIDE) >= len(letters) else "narrow"
+    is_short = len(letters) < ALONE_LETTERS[kind]
+    return "" if is_short or len(np.unique(letters)) < MIN_DISTINCT_LETTERS else kind
 
 
 def write_index(texts_dir: Path, path: Path, are_named: bool = True) -> None:
     """Make the folder `path` from the `*.jsonl` of {task, split, text} in `texts_dir`.
 
-    Raises `UserError` if there are none, if a row is no such object, and if the user has named them
-    and none can be searched for.
+    Raises `UserError` if the user has named them and none can be searched for.
     """
-    table = _ItemTable()
+    # of each kind the numbers of the tasks by the letters of an item
+    items: dict[str, dict[bytes, list[int]]] = {kind: {} for kind in WIDTHS}
     num_texts: Counter[str] = Counter()
     num_short: Counter[str] = Counter()
     for task, text in _texts(texts_dir):
         num_texts[task] += 1
-        num_short[task] += not table.add(text, [*num_texts].index(task))
+        letters, _ = read_letters(text)
+        kind, number = _kind_of(letters), [*num_texts].index(task)
+        num_short[task] += not kind
+        tasks = items[kind].setdefault(letters.tobytes(), []) if kind else [number]
+        if number not in tasks:
+            tasks.append(number)
     _check_lengths(num_texts, num_short, are_named)
     path.mkdir(parents=True, exist_ok=True)
-    for kind, items in table.items.items():
-        for name, array in _arrays(items, WIDTHS[kind]).items():
+    for kind, of_kind in items.items():
+        for name, array in _arrays(of_kind, WIDTHS[kind]).items():
             np.save(path / f"{kind}-{name}.npy", array)
     rows = [{"task": t, "texts": n, "too_short": num_short[t]} for t, n in num_texts.items()]
     write_json(path / _STATISTICS, {"tasks": rows})
@@ -118,20 +109,10 @@ def read_statistics(path: Path) -> list[tuple[str, int, int]]:
 
 
 def _texts(folder: Path) -> Iterator[tuple[str, str]]:
-    paths = sorted(folder.glob("*.jsonl"))
-    if not paths:
-        raise UserError(f"no *.jsonl of benchmark texts in {folder}")
-    for path in paths:
+    for path in sorted(folder.glob("*.jsonl")):
         with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    row: Any = json.loads(line)
-                    task, text = row["task"], row["text"]
-                except (json.JSONDecodeError, KeyError, TypeError):
-                    raise UserError(
-                        f"{path}:{number}: not an object of task and text: {line[:80]!r}"
-                    ) from None
-                yield str(task), str(text)
+            for row in map(json.loads, file):
+                yield row["task"], row["text"]
 
 
 def _arrays(items: Mapping[bytes, list[int]], width: int) -> dict[str, NDArray[Any]]:

@@ -61,10 +61,7 @@ def init(path: str, output: str | None) -> list[str]:
     lines = [line for source in sources for line in _describe(source)]
     lines += [f"not read: {reason}" for reason in unread]
     if len(sources) > _MANY_SOURCES:
-        lines.append(
-            f"{len(sources)} sources: files that differ in kind, fields, encoding or language "
-            "cannot share one. Sort files that agree into folders of their own, and there are fewer"
-        )
+        lines.append(f"{len(sources)} sources: sort files that agree into folders of their own")
     if _num_documents(sources) < _FEW_DOCUMENTS:
         lines.append(
             "few documents: a fifth of them is held out for validation. Check that the sources cut "

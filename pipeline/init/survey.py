@@ -3,11 +3,12 @@
 Heads of some files are read, evenly spread over the folder. What they hold stands for the rest.
 """
 
+import glob
 import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -30,7 +31,6 @@ from electrify.storage.tables import (
     read_rows,
 )
 from electrify.system.outcome import UserError
-from pipeline.init.parts import split
 from pipeline.rules.language import main_language
 from pipeline.sources.files import (
     LINK_TO_NOTHING,
@@ -383,9 +383,14 @@ def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, .
                 raise UserError(looks or "no JSON objects in it")
             options["text_field"] = text_path(rows, is_one)
         elif cells := _cells(text, kind):
+            columns = [f"column{n + 1}" for n in range(len(cells[0]))]
             if (is_header := has_header(cells)) is None:
-                raise UserError(_which_row(file.path, cells))
-            columns = [] if is_header else [f"column{n + 1}" for n in range(len(cells[0]))]
+                raise UserError(
+                    "does its first row name the columns, or is it data? It is: "
+                    f"{' | '.join(cells[0])[:200]}. Put a row of names above it, or write the "
+                    f"source yourself, where it is data with columns = {columns}"
+                )
+            columns = [] if is_header else columns
             options["columns"] = tuple(columns)
             names = columns or [cell.strip() for cell in cells[0]]
             rows = [dict(zip(names, row, strict=False)) for row in cells[is_header:]]
@@ -412,15 +417,6 @@ def _cells(text: str, kind: Kind) -> list[list[str]]:
     rows = read_rows((f"{line}\n" for line in text.split("\n")), delimiter, escape=escape)
     whole = (row for _, row in rows if isinstance(row, list) and has_cells(row))
     return list(itertools.islice(whole, _FIELD_ROWS))
-
-
-def _which_row(path: str, rows: Sequence[Sequence[str]]) -> str:
-    names = ", ".join(f'"column{number}"' for number in range(1, len(rows[0]) + 1))
-    return (
-        f"does its first row name the columns, or is it data? It is: {' | '.join(rows[0])[:200]}. "
-        f"Put a row of names above it, or write the source yourself: path = {path!r}, and where "
-        f"it is data columns = [{names}]"
-    )
 
 
 def _parquet_rows(file: InputFile) -> list[dict[str, Any]]:
@@ -462,3 +458,62 @@ def read_head(file: InputFile, source: Source) -> tuple[list[Raw], list[Fault], 
         with open_source(file) as opened, pq.ParquetFile(opened) as table:
             return documents, faults, table.metadata.num_rows / max(1, len(documents))
     return documents, faults, 1.0 if is_whole else max(1.0, file.num_bytes / full)
+
+
+# Files that one source may read together, and the path that names exactly these files.
+
+
+@dataclass(frozen=True)
+class Part:
+    """Files of one ending whose options agree; `path` is a glob, or that of a single file."""
+
+    path: str
+    files: Sequence[Path]
+
+
+def split(
+    folder: Path, ending: str, paths: Sequence[Path], options: Mapping[Path, Hashable]
+) -> list[Part]:
+    """All files below a folder, in the order of their paths: together where the known options of
+    all agree, else by the folders in it, and file by file right in it."""
+    if len(paths) == 1 or len({options[path] for path in paths if path in options}) < 2:
+        return [Part(_pattern(folder, ending, paths), paths)]
+    below: dict[Path, list[Path]] = {}
+    for path in paths:
+        below.setdefault(_child(folder, path), []).append(path)
+    parts: list[Part] = []
+    for child, inner in below.items():
+        is_file = inner == [child]
+        parts += [Part(_single(child), inner)] if is_file else split(child, ending, inner, options)
+    return sorted(parts, key=lambda part: part.files[0])
+
+
+def _child(folder: Path, path: Path) -> Path:
+    """The file, archive or folder right below a folder, which may be an archive or a folder in one,
+    in which a file stands."""
+    archive, member = split_archive(str(path))
+    if Path(archive) == folder:
+        return Path(f"{archive}::{member.partition('/')[0]}")
+    stored = path if is_member(str(folder)) else Path(archive or path)
+    return folder / stored.relative_to(folder).parts[0]
+
+
+def _pattern(folder: Path, ending: str, paths: Sequence[Path]) -> str:
+    """A glob for the files of a folder, or the path of a single one."""
+    if len(paths) == 1:
+        return _single(paths[0])
+    if is_member(str(folder)):
+        archive, below = map(glob.escape, split_archive(str(folder)))
+        return f"{archive}::{below}/*{ending}"
+    files = [Path(split_archive(str(path))[0] or path) for path in paths]
+    if len({*files}) == 1:  # an archive with several members
+        return f"{glob.escape(str(files[0]))}::*{ending}"
+    is_flat = all(file.parent == folder for file in files)
+    members = f"{files[0].suffix}::*" if is_member(str(paths[0])) else ""
+    return f"{glob.escape(str(folder))}/{'' if is_flat else '**/'}*{members}{ending}"
+
+
+def _single(path: Path) -> str:
+    """A path that matches one file. A local name may hold a star; that of a member is a pattern."""
+    archive, member = split_archive(str(path))
+    return f"{archive}::{glob.escape(member)}" if archive else str(path)

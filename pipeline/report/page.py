@@ -143,13 +143,7 @@ def _contamination(page: Page, report: Report) -> None:
     if not rows:
         page.paragraph("None was found." if known else "None was looked for.")
         return
-    kinds = sorted({row["kind"] for row in rows}, key=lambda kind: ("_" in kind, kind))
-    by_task: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in sorted(rows, key=lambda row: (row["task"], row["language"])):
-        task = {"task": row["task"], "language": row["language"], **dict.fromkeys(kinds, 0)}
-        by_task.setdefault((row["task"], row["language"]), task)[row["kind"]] = row["count"]
-    headers = ("task", "language", *(kind.replace("_", " ") for kind in kinds))
-    _table(page, headers, [*by_task.values()])
+    _table(page, ("task", "what", "language", "number"), rows)
     page.paragraph(
         "Found: sentence, a whole text letter by letter; near, one with small edits; ngram, a "
         "stretch of a long one. A document that holds texts of several tasks counts for each."

@@ -234,13 +234,9 @@ def _hint(path: str) -> str:
         return f"; it is {LINK_TO_NOTHING}"
     if Path(path).is_dir():
         return f"; it is a folder: write {path.rstrip('/')}/*"
-    others = {path.replace("[", "[[]"): "[...] stands for one of its letters"} | {
-        normalize(form, path): f"the names there are in Unicode's {form}" for form in ("NFC", "NFD")
-    }
-    for other, why in others.items():
-        if other != path and glob(other, recursive=True):
-            return f"; {why}: write {other}"
-    return ""
+    others = path.replace("[", "[[]"), normalize("NFC", path), normalize("NFD", path)
+    other = next((other for other in others if other != path and glob(other, recursive=True)), "")
+    return f"; in Unicode's form of the names there, and [ as [[]: write {other}" if other else ""
 
 
 def _local_infos(filesystem: LocalFileSystem, pattern: str) -> dict[str, dict[str, Any]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from electrify.config.clean import Source
-from pipeline.init.parts import split
+from pipeline.init.survey import split
 from pipeline.sources.files import expand_sources
 from tests.pipeline.sources.reading import write_files, write_zip
 

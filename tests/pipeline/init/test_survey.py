@@ -254,7 +254,7 @@ def test_a_first_row_that_may_be_data_is_asked_about(tmp_path):
     found, (question,) = survey(tmp_path)
     assert found == []
     assert "does its first row name the columns, or is it data?" in question
-    assert 'columns = ["column1", "column2"]' in question
+    assert "columns = ['column1', 'column2']" in question
 
 
 @pytest.mark.parametrize(
