@@ -75,23 +75,6 @@ def test_markup_in_many_layers_is_given_up_in_time_that_is_linear(text):
     )
 
 
-def test_every_change_is_counted():
-    text = (
-        "<p>문의는 hong@naver.com 또는 kim@daum.net으로 주십시오."
-        " 자세한 것은 http://a.kr 에 있습니다.</p>\n무단전재 및 재배포 금지"
-    )
-    outcome = _rules().clean(text)
-    assert outcome.drop is None
-    assert outcome.text == "문의는 <email> 또는 <email>으로 주십시오. 자세한 것은 에 있습니다."
-    assert outcome.changes == {
-        "html_removed": 1,
-        "url_removed": 1,
-        "whitespace_squeezed": 1,
-        "email_masked": 2,
-        "boilerplate_removed": 1,
-    }
-
-
 def test_a_rule_that_makes_markup_of_plain_words_has_the_others_asked_again(monkeypatch):
     text = "영화가 참 좋았습니다 굿"
     known = document.text_rules_for

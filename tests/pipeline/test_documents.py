@@ -1,8 +1,5 @@
 """Parquet files of documents: whole, and in order."""
 
-import gc
-import sys
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -39,20 +36,6 @@ def test_a_row_that_lacks_a_column_is_an_error(tmp_path):
     row = _rows(1)[0] | {"source": None}
     with pytest.raises((pa.ArrowInvalid, ValueError), match="source"):
         write_documents(tmp_path / "a", [row])
-
-
-def test_an_interrupted_file_goes_without_a_word(tmp_path, monkeypatch):
-    said = []
-    monkeypatch.setattr(sys, "unraisablehook", said.append)
-
-    def interrupted():
-        yield from _rows(100)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_documents(tmp_path, interrupted(), row_group_bytes=100)
-    gc.collect()
-    assert said == []
 
 
 def test_batches_are_even_in_bytes_however_documents_lie(tmp_path):

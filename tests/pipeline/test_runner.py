@@ -150,10 +150,10 @@ def test_the_memory_of_workers_counts(monkeypatch):
     monkeypatch.setattr(machine, "_remembered_mb", 0)
 
     def hold(_):
-        np.ones(60_000_000)  # 480 MB
+        np.ones(30_000_000)  # 240 MB
 
     _run(hold, values=(1,))
-    assert machine._remembered_mb > 480
+    assert machine._remembered_mb > 240
 
 
 def test_a_worker_that_never_begins_ends_the_run(monkeypatch):

@@ -11,7 +11,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fsspec.implementations.local import LocalFileSystem
 
 from pipeline.init.survey import survey
 from tests.pipeline.sources.reading import read_source, write_files, write_rows, write_zip
@@ -126,13 +125,13 @@ def test_many_small_files_are_documents_and_a_large_one_is_blocks_or_lines(tmp_p
 
 
 def test_amounts_of_a_file_of_which_only_the_head_is_read(tmp_path, monkeypatch):
-    texts = [f"{KOREAN} {i % 97}" * (1 + i % 7) for i in range(12_000)]
+    texts = [f"{KOREAN} {i % 97}" * (1 + i % 7) for i in range(3_000)]
     data = json_lines(texts)
     write_files(tmp_path, {"a.jsonl": data, "b.jsonl.gz": gzip.compress(data)})
-    monkeypatch.setattr("pipeline.init.survey._SAMPLE_BYTES", 100_000)
+    monkeypatch.setattr("pipeline.init.survey._SAMPLE_BYTES", 30_000)
     found, _ = survey(tmp_path)
     for source in found:
-        assert source.num_documents == pytest.approx(12_000, rel=0.1)
+        assert source.num_documents == pytest.approx(3_000, rel=0.1)
         assert source.text_bytes == pytest.approx(sum(len(t.encode()) for t in texts), rel=0.1)
 
 
@@ -166,31 +165,6 @@ def test_what_is_not_read_is_named_with_what_to_do(tmp_path):
     assert len(unread) == len(files)
     with pytest.raises(ValueError, match="no file or folder at none"):
         survey(Path("none"))
-
-
-def test_what_may_not_be_read_is_named_and_the_rest_is_surveyed(tmp_path, monkeypatch):
-    names = ("a.txt", "b.txt", "closed/c.txt", "d.zip")
-    write_files(tmp_path, dict.fromkeys(names, f"{KOREAN}\n\n{KOREAN}"))
-    opened, listed = LocalFileSystem._open, os.scandir
-
-    def refusing(call, *names):
-        def refuse(*arguments, **options):
-            for argument in arguments:
-                if str(argument).endswith(names):
-                    raise PermissionError(13, "Permission denied", str(argument))
-            return call(*arguments, **options)
-
-        return refuse
-
-    # a root user may read everything
-    monkeypatch.setattr(LocalFileSystem, "_open", refusing(opened, "a.txt", "d.zip"))
-    monkeypatch.setattr(os, "scandir", refusing(listed, "closed"))
-    (found,), unread = survey(tmp_path)
-    assert (found.source.path, found.num_documents) == (f"{tmp_path}/b.txt", 2)
-    for name in ("a.txt", "closed", "d.zip"):
-        (line,) = [line for line in unread if name in line]
-        assert "Permission denied" in line
-        assert "run the stage again" not in line
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name here")

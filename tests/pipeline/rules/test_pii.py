@@ -1,7 +1,7 @@
 """What is masked, and numbers that are nobody's."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.rules.markup.html import remove_html
@@ -79,6 +79,7 @@ def test_masking_twice_is_masking_once(text):
 
 
 @given(st.dates(), st.integers(1, 4), st.integers(0, 99999))
+@settings(max_examples=30)
 def test_a_number_without_hyphen_needs_its_check_digit(birth, sex, serial):
     twelve = f"{birth:%y%m%d}{sex}{serial:05d}"
     right = int(rrn_digit(twelve))
@@ -88,6 +89,7 @@ def test_a_number_without_hyphen_needs_its_check_digit(birth, sex, serial):
 
 
 @given(st.integers(100_000_000, 999_999_999))
+@settings(max_examples=30)
 def test_business_numbers_need_their_check_digit(number):
     nine = str(number)
     for digit in range(10):

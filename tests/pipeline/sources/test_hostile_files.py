@@ -68,14 +68,14 @@ def test_a_dump_that_may_declare_entities_is_refused(tmp_path, declared, used):
 
 def test_a_row_of_a_table_that_never_ends_is_not_held_whole(tmp_path):
     path = tmp_path / "a.csv.gz"
-    path.write_bytes(gzip.compress(b'text,n\n"' + b'a\n","' * 2_000_000))
+    path.write_bytes(gzip.compress(b'text,n\n"' + b'a\n","' * 500_000))
     (fault,), peak = with_peak(lambda: read_path(path, "csv", 100_000, quoted=True))
     assert fault.reason == "unreadable_file"
     assert "a row of more than 500,00" in fault.detail
     assert peak < 25 * LINE_BYTES
 
 
-@pytest.mark.parametrize("opening", ["<!-- ", '<page a="', "<page><text>"])
+@pytest.mark.parametrize("opening", ["<!-- ", "<page><text>"])
 def test_a_page_or_tag_without_end_is_not_held_whole(tmp_path, opening):
     path = tmp_path / "a.xml.gz"
     long = _PAGE % (b"a" * 2 * LINE_BYTES) + _PAGE % b"c"  # not too long to read the next

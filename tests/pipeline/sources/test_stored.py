@@ -137,14 +137,3 @@ def test_what_unpacks_to_more_than_text_does_and_what_is_encrypted_is_refused(tm
         archive.with_name("locked.zip").write_bytes(data)
         with pytest.raises(ValueError, match=message):
             list_members(str(archive.with_name("locked.zip")))
-
-
-def test_init_takes_folders_that_differ_in_an_archive_for_several_sources(tmp_path):
-    path = tmp_path / "a.zip"
-    files = {f"nikl[1]/{n}.json": nikl(TEXTS[:3]) for n in range(2)}
-    files |= {f"lines/{n}.json": json.dumps({"본문": TEXTS[n]}) for n in range(2)}
-    write_zip(path, files | {"z[0].json": json.dumps({"글": TEXTS[5]}), "읽기.pdf": "%PDF"})
-    found, _ = survey(path)
-    assert {one.source.text_field for one in found} == {"document[].paragraph.form", "본문", "글"}
-    texts = [text for one in found for text in texts_of(one.source)]
-    assert sorted(texts) == sorted([*TEXTS[:3], *TEXTS[:3], *TEXTS[:2], TEXTS[5]])
