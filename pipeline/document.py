@@ -46,7 +46,7 @@ from pipeline.rules.quality import (
     too_short,
     undecodable,
 )
-from pipeline.sources.input_file import Fault, InputFile, Raw, document_id, place_of
+from pipeline.sources.input_file import Fault, InputFile, Raw, place_of
 from pipeline.sources.readers import read_file
 
 _MUCH_LEFT = 0.8  # of a text: what was cut is no reason to ask for its language again
@@ -220,14 +220,14 @@ class DocumentCleaner:
             return row | {"text": outcome.text}
         shown = _storable(rules.shown(raw.text, outcome)) or ""
         row |= {"text": shown, "reason": drop.reason, "detail": drop.detail}
-        self._count_removed(row, len(raw.text))
+        self._tally.add_removed("removed", row, len(raw.text))
         return row
 
     def _show_changes(self, row: Row, changes: Changes) -> None:
         """Let the report show what rules changed, of few documents."""
         for rule, (before, after) in changes.first.items():
             show = partial(_changed, before, after)
-            self._tally.add_example(rule, document_id(row["rank"]), show, row["language"])
+            self._tally.add_example(rule, row["rank"], show, row["language"])
 
     def _outcome(self, file: InputFile, raw: Raw) -> tuple[str, Outcome]:
         """The language of a document, and its text by the rules of that language.
@@ -279,13 +279,9 @@ class DocumentCleaner:
             "reason": fault.reason,
             "detail": f"{where}: {detail}",
         }
-        self._tally.add_removed("malformed", row, where)
+        self._tally.add_removed("malformed", row)
         self._tally.add_fault(f"{where}: {fault.reason}: {detail}")
         return row
-
-    def _count_removed(self, row: Row, num_characters: int) -> None:
-        label = document_id(row["rank"])
-        self._tally.add_removed("removed", row, label, num_characters)
 
     def remove_benchmark_texts(self, rows: Sequence[Row], index: BenchmarkIndex) -> None:
         """Take texts of benchmarks out of the rows that are kept, or mark a row as removed."""
@@ -301,8 +297,7 @@ class DocumentCleaner:
                 lost = len(row["text"]) - len(result.text)
                 note_change(row, _CONTAMINATION, lost)
                 show = partial(_changed, row["text"], result.text)
-                label = document_id(row["rank"])
-                self._tally.add_example(_CONTAMINATION, label, show, row["language"])
+                self._tally.add_example(_CONTAMINATION, row["rank"], show, row["language"])
                 drop = rules.too_short(result.text)
             else:
                 drop = replace(drop, detail=mask_pii(drop.detail, row["language"])[0])
@@ -311,7 +306,7 @@ class DocumentCleaner:
                 continue
             num_characters = len(row["text"])
             row |= {"text": rules.masked(row["text"]), "reason": drop.reason, "detail": drop.detail}
-            self._count_removed(row, num_characters)
+            self._tally.add_removed("removed", row, num_characters)
 
 
 def _row(file: InputFile, item: Raw | Fault, language: str, source: str) -> Row:

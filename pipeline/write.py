@@ -100,8 +100,7 @@ def _decided(
         if drop is not None:
             text = whole if rules.mask_pii else mask_pii(whole, row["language"])[0]
             row |= {"text": text, "reason": drop.reason, "detail": drop.detail}
-            label = f"{document_id(row['rank'])} {drop.detail}"
-            tally.add_removed("removed", row, label, len(whole))
+            tally.add_removed("removed", row, len(whole))
     for name in _CHANGED if changed else ():
         values = pa.array([row[name] for row in changed], pa.string())
         column = pc.replace_with_mask(rows.column(name), pa.array(is_affected), values)

@@ -50,7 +50,9 @@ def chosen_sources(sources: Collection[str]) -> Collection[str]:
     """
     if len(sources) <= MAX_SOURCES:
         return sources
-    ordered = sorted(sources, key=lambda source: (_number(source), source))
+    ordered = sorted(
+        sources, key=lambda source: (xxhash.xxh3_64_intdigest(source.encode()), source)
+    )
     return frozenset(ordered[:MAX_SOURCES])
 
 
@@ -87,8 +89,9 @@ def sum_by(rows: Iterable[Mapping[str, Any]], key: str, name: str) -> dict[str, 
     return {row[key]: row[name] for row in group_by(rows, [key], [name])}
 
 
-def _number(label: str) -> int:
-    return xxhash.xxh3_64_intdigest(label.encode("utf-8", "surrogatepass"))
+def _mixed(rank: int) -> int:
+    """A number below 2^32 by which ranks lie in no order."""
+    return rank * 0x9E3779B97F4A7C15 % 2**64 >> 32
 
 
 # Statistics of some documents beside the limits, so that a limit can be chosen by looking. Only a
@@ -158,7 +161,7 @@ class Tally:
     )
     files: list[dict[str, Any]] = field(default_factory=list)  # path, documents, malformed
     faults: list[str] = field(default_factory=list)  # "file:row: reason: detail"
-    # of the document whose label has the smallest hash: the same however the corpus was divided
+    # of the document whose rank is the first as mixed: the same however the corpus was divided
     examples: dict[str, tuple[int, str]] = field(default_factory=dict)
     # by language and profile
     statistics: dict[tuple[str, str], StatisticsSample] = field(default_factory=dict)
@@ -187,7 +190,7 @@ class Tally:
                     table.add(row if row[column] in kept else row | {column: OTHER})
 
     def add_removed(
-        self, table: str, row: Mapping[str, Any], label: str, num_characters: int | None = None
+        self, table: str, row: Mapping[str, Any], num_characters: int | None = None
     ) -> None:
         """Count and show a document that is "removed", or a row that is "malformed".
 
@@ -196,7 +199,7 @@ class Tally:
         where = row["language"], row["source"]
         counts = {"documents": 1, "characters": num_characters or len(row["text"])}
         self.count(table, reason=row["reason"], language=where[0], source=where[1], **counts)
-        self.add_example(row["reason"], label, lambda: row["text"], row["language"])
+        self.add_example(row["reason"], row["rank"], lambda: row["text"], row["language"])
 
     def add_decontaminated(self, decontaminated: Decontaminated, language: str) -> None:
         """Count the matches in one document; what was done counts for each of their tasks."""
@@ -222,8 +225,7 @@ class Tally:
         key = language, profile
         if key not in self.statistics:
             self.statistics[key] = StatisticsSample(limits())
-        number = rank * 0x9E3779B97F4A7C15 % 2**64 >> 32
-        if self.statistics[key].wants(number):
+        if self.statistics[key].wants(number := _mixed(rank)):
             self.statistics[key].add(number, num_characters, measure())
 
     def add_fault(self, fault: str) -> None:
@@ -231,9 +233,9 @@ class Tally:
         if len(self.faults) < NUM_FAULTS:
             self.faults.append(fault)
 
-    def add_example(self, name: str, label: str, show: Callable[[], str], language: str) -> None:
-        """Take a text of a reason or rule, masked and cut short, if its label is the one chosen."""
-        number = _number(label)
+    def add_example(self, name: str, rank: int, show: Callable[[], str], language: str) -> None:
+        """Take a text of a reason or rule, masked and cut short, if its rank is the one chosen."""
+        number = _mixed(rank)
         if name not in self.examples or number < self.examples[name][0]:
             text = mask_pii(show(), language)[0]
             cut = f"{text[:EXAMPLE_CHARACTERS]}…" if len(text) > EXAMPLE_CHARACTERS else text

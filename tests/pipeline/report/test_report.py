@@ -25,7 +25,7 @@ def test_the_example_does_not_depend_on_how_rows_are_divided(numbers, num_parts)
         tally = Tally()
         for number in sorted(numbers)[part::num_parts]:
             for one in (tally, whole):
-                one.add_example("empty", f"{number:09d}", f"text {number}".format, "ko")
+                one.add_example("empty", number, f"text {number}".format, "ko")
         merged.add(tally_from_json(tally.to_json()))
     assert merged.examples == whole.examples
     assert len(merged.examples) == bool(numbers)
@@ -35,24 +35,25 @@ def _url(n):
     return f"https://site{n % 997}.example.org/{n}" if n % 10 else f"name {n % 7}"
 
 
-def _row(reason, text, language, source):
-    return {"reason": reason, "text": text, "language": language, "source": source}
+def _row(reason, text, language, source, rank=0):
+    of_row = {"reason": reason, "text": text, "rank": rank}
+    return of_row | {"language": language, "source": source}
 
 
 def _fill(tally, numbers, source_of=lambda n: f"s{n % 4}"):
     for n in numbers:
         where = ("ko", "en", "ja")[n % 3], source_of(n)
-        label, text = f"{n:09d}", "나" * (n + 1)
+        text = "나" * (n + 1)
         tally.count_document("in", len(text), *where)
         reasons = {0: "too_short", 1: "duplicate", 2: "near_duplicate", 3: "contaminated"}
         if reason := reasons.get(n % 9):
-            tally.add_removed("removed", _row(reason, f"<removed {n}>", *where), label)
+            tally.add_removed("removed", _row(reason, f"<removed {n}>", *where, n))
         else:
             tally.count_document("kept", len(text), *where)
         if n % 4 == 0:
             tally.count("altered", rule="html_removed", documents=1, characters=2)
         if n % 100 == 0:
-            tally.add_removed("malformed", _row("bad_json", "{", *where), f"b.jsonl:{n}")
+            tally.add_removed("malformed", _row("bad_json", "{", *where))
             tally.add_fault(f"b.jsonl:{n}: bad_json: expecting value")
 
 
@@ -113,8 +114,8 @@ def test_markup_in_documents_stays_text(tmp_path):
     tally = Tally()
     for language in ("ko", "en"):
         tally.count_document("in", 20, language, HOSTILE)
-    tally.add_removed("removed", _row("too_short", HOSTILE, "ko", HOSTILE), "1")
-    tally.add_removed("malformed", _row("malformed_json", HOSTILE, "ko", HOSTILE), HOSTILE)
+    tally.add_removed("removed", _row("too_short", HOSTILE, "ko", HOSTILE))
+    tally.add_removed("malformed", _row("malformed_json", HOSTILE, "ko", HOSTILE))
     tally.add_fault(HOSTILE)
     tally.count("contamination", task=HOSTILE, kind="sentence", language="ko", count=3)
     tally.files.append({"path": HOSTILE, "documents": 1, "malformed": 1})
