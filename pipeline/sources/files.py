@@ -40,7 +40,6 @@ from pipeline.sources.stored import (
     DAMAGED_ARCHIVE,
     is_member,
     list_members,
-    member_mark,
     open_source,
     reading,
     split_archive,
@@ -121,18 +120,21 @@ def batch_files(files: Sequence[InputFile]) -> list[FileBatch]:
 
 
 def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:
-    """A digest of each raw file by path, once for all its parts; a data set has its revision, of
-    several sources (splits) of one path those of all."""
+    """A digest of each raw file by path, once for all its parts, and of an archive for all its
+    members; a data set has its revision, of several sources (splits) of one path those of all."""
 
     def digest(mark: tuple[str, str, str]) -> str:
         path, _, revision = mark
         with reading(path):
-            if revision or is_member(path):
-                return digest_of([*mark] if revision else member_mark(path))
-            return fingerprint(path)
+            return digest_of([*mark]) if revision else fingerprint(path)
 
     digests: dict[str, set[str]] = {}
-    marks = dict.fromkeys((file.path, file.label, file.revision) for file in files if not file.part)
+    paths = [split_archive(file.path)[0] or file.path for file in files]
+    marks = dict.fromkeys(
+        (path, file.label, file.revision)
+        for path, file in zip(paths, files, strict=True)
+        if not file.part
+    )
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         for (path, _, _), mark in zip(marks, threads.map(digest, marks), strict=True):
             digests.setdefault(path, set()).add(mark)

@@ -12,7 +12,6 @@ import io
 import lzma
 import os
 import re
-import threading
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -62,8 +61,9 @@ def open_source(file: InputFile) -> io.BufferedReader:
     address = file.address
     with reading(address):
         if is_member(address):
-            archive, _ = split_archive(address)
-            stored = _zip(archive, _changed(archive)).open(_member(address))
+            archive, name = split_archive(address)
+            changed = _changed(archive)
+            stored = _zip(archive, changed).open(_members(archive, changed)[name])
         elif "://" in address:
             stored = fsspec.open(address, "rb").open()
         else:  # fsspec takes :: in a name for a chain of file systems
@@ -179,21 +179,6 @@ def list_members(archive: str, pattern: str = "*") -> list[tuple[str, int]]:
 @cache  # what runs a stage lists an archive several times
 def _warn_of_archives(archive: str, number: int) -> None:
     warn(f"{archive}: {ARCHIVES_WITHIN} ({number:,})")
-
-
-def member_mark(path: str) -> str:
-    """Size and checksum of a member."""
-    with _LOCK:  # many threads ask at once
-        info = _member(path)
-        return f"{info.file_size} {info.CRC:08x}"
-
-
-_LOCK = threading.Lock()
-
-
-def _member(path: str) -> zipfile.ZipInfo:
-    archive, name = split_archive(path)
-    return _members(archive, _changed(archive))[name]
 
 
 def _changed(archive: str) -> int | None:
