@@ -133,18 +133,14 @@ def publish(
     *,
     parts: Sequence[str] | None = None,
     private: bool = False,
-    licence: str | None = None,
     dry_run: bool = False,
 ) -> list[str]:
-    """Upload parts of a finished run to the hub, into repositories `<to>-discriminator` and so on.
-
-    The addresses; with `dry_run` what would be uploaded. `licence` is that of documents that name
-    none.
-    """
+    """Upload networks of a finished run to the hub, into repositories `<to>-discriminator` and so
+    on. The addresses; with `dry_run` what would be uploaded."""
     from model.publish import publish
 
     parts = [parts] if isinstance(parts, str) else parts
-    return publish(config, to, parts, private=private, licence=licence, dry_run=dry_run)
+    return publish(config, to, parts, private, dry_run)
 
 
 def report(config: "RunConfig") -> Path:

@@ -519,18 +519,16 @@ def publish(
     ] = None,
     parts: Annotated[
         str | None,
-        _value("NAMES", "of discriminator,encoder,generator,dataset (default: all but dataset)"),
+        _value("NAMES", "of discriminator,encoder,generator (default: all)"),
     ] = None,
     private: Annotated[bool, Option("--private", help="into private repositories")] = False,
-    licence: Annotated[str | None, _value("NAME", "of the documents that name none")] = None,
     dry_run: Annotated[bool, Option("--dry-run", help="print what would be uploaded")] = False,
     overrides: Overrides = [],
 ) -> None:
-    """Upload a finished run to the Hugging Face hub: networks, documents."""
+    """Upload the networks of a finished run to the Hugging Face hub."""
     run = api.load_config(config, overrides)
     names = parts.replace(" ", "").split(",") if parts else None
-    options: dict[str, Any] = {"private": private, "licence": licence, "dry_run": dry_run}
-    print("\n".join(api.publish(run, to, parts=names, **options)))
+    print("\n".join(api.publish(run, to, parts=names, private=private, dry_run=dry_run)))
 
 
 # --- a network for a task -------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from model.networks.batch import (
 )
 from model.networks.electra import ElectraPretrainer, at_positions, corrupt
 from model.networks.masking import sample_tokens
-from model.networks.vocabulary import gathered_log_probs, is_most_likely, token_losses
+from model.networks.vocabulary import is_most_likely, token_losses
 from model.plan import Stage
 
 
@@ -68,8 +68,10 @@ class AllTokensMLM(ElectraPretrainer):
         corrupted = corrupt(masked, samples)
         hidden = self.main_states(corrupted.ids, *masked.context)
         raw = self.detection_logits(hidden).float()
-        predicted, hits = gathered_log_probs(
-            self.language_output().logits, hidden, originals, self.shape.vocab_size
+        guesses = self.language_output().logits(hidden)
+        predicted, hits = (
+            -token_losses(guesses, originals),
+            is_most_likely(guesses.detach(), originals),
         )
         copied = F.logsigmoid(-raw).masked_fill(corrupted.ids != originals, float("-inf"))
         log_probs = torch.stack([copied, F.logsigmoid(raw) + predicted]).logsumexp(dim=0)

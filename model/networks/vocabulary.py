@@ -6,14 +6,13 @@ are at hand: the weights of the rows are known before, so the gradient of the we
 needs nothing that comes later, and the backward pass only scales it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
 
 from model.networks.masking import block_sums, draw_tokens
 
@@ -196,9 +195,6 @@ def _add_product(total: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
     return total.add_(left @ right)
 
 
-_LOG_PROBS_ELEMENTS = 2**25  # of logits at once: 128 MB
-
-
 def token_losses(logits: Tensor, targets: Tensor) -> Tensor:
     """-log p(target): (..., V), (...) to (...)."""
     losses = F.cross_entropy(logits.float().flatten(0, -2), targets.flatten(), reduction="none")
@@ -212,31 +208,3 @@ def is_most_likely(logits: Tensor, targets: Tensor) -> Tensor:
     """
     own = logits.gather(-1, targets[..., None]).squeeze(-1)
     return own == logits.amax(dim=-1)
-
-
-def gathered_log_probs(
-    logits_of: Callable[[Tensor], Tensor], states: Tensor, targets: Tensor, vocab_size: int
-) -> tuple[Tensor, Tensor]:
-    """log p(target) and whether it is the most likely token, for every position.
-
-    (B, L, H), (B, L) to twice (B, L). Logits of all positions are never in memory at once: chunks
-    are computed again for the backward pass, a third more work for a head's share of the memory.
-    """
-
-    def of_chunk(states: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        logits = logits_of(states)
-        return -token_losses(logits, targets), is_most_likely(logits.detach(), targets)
-
-    flat, flat_targets = states.flatten(0, -2), targets.flatten()
-    rows = max(1, _LOG_PROBS_ELEMENTS // vocab_size)
-    if len(flat) <= rows or flat.device.type == "xla":  # which may have cut the rows already
-        log_probs, hits = of_chunk(flat, flat_targets)
-        return log_probs.view(targets.shape), hits.view(targets.shape)
-    chunks = [
-        checkpoint(of_chunk, part, wanted, use_reentrant=False)
-        for part, wanted in zip(
-            torch.split(flat, rows), torch.split(flat_targets, rows), strict=True
-        )
-    ]
-    log_probs, hits = (torch.cat(parts).view(targets.shape) for parts in zip(*chunks, strict=True))
-    return log_probs, hits

@@ -1,8 +1,6 @@
-"""Cards for the hub, written from the run's manifests and reports: of the exported networks and of
-the documents.
+"""Cards of the exported networks for the hub, written from the run's manifests and reports.
 
-`card.md` and `dataset-card.md` are layouts, `card.toml` says what each objective trains and what a
-network is for.
+`card.md` is the layout, `card.toml` says what each objective trains and what a network is for.
 """
 
 import json
@@ -15,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from huggingface_hub import DatasetCardData, ModelCardData
+from huggingface_hub import ModelCardData
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from electrify.config.load import parse_part
@@ -70,7 +68,7 @@ def write_cards(
         matches[row["task"], row["kind"]] += row["count"]
     summary, options = _summary(run, checkpoint), config.pretrain
     num_steps = summary["num_steps"]
-    texts, layout = read_toml(_HERE / "card.toml"), _layout("card.md")
+    texts, layout = read_toml(_HERE / "card.toml"), _layout()
     names = {
         "detector": transformers_class(DETECTOR, options).__name__,
         "predictor": transformers_class(PREDICTOR, options).__name__,
@@ -112,15 +110,14 @@ def write_cards(
         write_json(folder / name / FINETUNING, recipe)
 
 
-def _layout(name: str) -> Template:
-    """A layout beside this file."""
+def _layout() -> Template:
     return Environment(
         loader=FileSystemLoader(_HERE),
         undefined=StrictUndefined,
         trim_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,  # it is Markdown
-    ).get_template(name)
+    ).get_template("card.md")
 
 
 def add_sections(config: RunConfig, sections: Sections) -> None:
@@ -198,37 +195,6 @@ def as_made(config: RunConfig, *stages: str) -> RunConfig:
             with suppress(UserError):
                 sections[name] = parse_part(with_bundled(known), str(folder), kind)
     return config.model_copy(update=sections)
-
-
-def dataset_card(config: RunConfig, licence: str | None) -> str:
-    """Of the documents; `licence` is that of those that name none. `UserError` where there are such
-    documents and it is not given."""
-    made = as_made(config, "clean")
-    counts = _licences_of_text(made)
-    num_unknown = counts.pop("", None)
-    if num_unknown is not None:
-        if not licence:
-            raise UserError(
-                f"{num_unknown:,} documents have no known licence, and text that is not free may "
-                "not be passed on: set licence of their sources, or say it by `licence`"
-            )
-        counts[licence] = counts.get(licence, 0) + num_unknown
-    rules, languages = made.clean, made.clean.languages
-    data = DatasetCardData(
-        license="other",
-        license_name="of-each-document",
-        language=list(languages),
-        pretty_name=f"{config.name} corpus",
-        configs=[{"config_name": "default", "data_files": "documents-*.parquet"}],
-    )
-    return _layout("dataset-card.md").render(
-        metadata=str(data.to_yaml()),
-        name=config.name,
-        licences=sorted(counts.items()),
-        said=licence if num_unknown is not None else None,
-        unmasked=[n for n in {*languages, *rules.language} if not rules.rules_for(n).mask_pii],
-        report=_corpus(made),
-    )
 
 
 def _use(config: PretrainConfig, network: Network) -> str:
