@@ -112,6 +112,8 @@ def test_a_person_types(is_served: bool, page: Path, served: str, session):
     seen = session(served if is_served else f"{root}/index.html")
     assert not seen["errors"]
     assert all(url.startswith((root, "data:", "blob:")) for url in seen["requests"])
+    assert seen["title"] == "Replaced words: ko-modern/discriminator"
+    assert seen["first"] == ["세금이"]
     assert seen["empty"] == "Type a sentence."
     assert seen["status"] == "1 of 8 words looks replaced."
     assert seen["marked"] == ["세금이"]

@@ -24,12 +24,14 @@ async function start() {
     translate();
   });
   $("detail").addEventListener("keydown", (event) => event.key === "Escape" && close());
+  $("text").value ||= settings.examples[0].text; // so that the page opens with a marked word
+  $("model").textContent = settings.model;
   translate();
   detector = await load();
   await read();
 }
 
-// Reads until the verdict is that of what stands in the field.
+// Reads until the verdict is that of the text in the field.
 async function read() {
   if (!detector || isReading) return;
   isReading = true;
@@ -162,6 +164,7 @@ function translate() {
   const language = say === WORDS.ko ? "ko" : "en";
   document.documentElement.lang = language;
   for (const part of document.querySelectorAll("[data-say]")) part.textContent = say[part.dataset.say];
+  document.title = `${say.title}: ${settings.model}`;
   $("language").textContent = say.other;
   $("language").lang = language === "ko" ? "en" : "ko";
   $("examples").replaceChildren(

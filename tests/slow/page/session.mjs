@@ -29,6 +29,13 @@ try {
   };
   await page.waitForFunction(() => detector, { timeout: 60_000 });
   if ((await page.evaluate(() => document.documentElement.lang)) !== "en") await page.click("#language");
+  await page.waitForSelector("#result .marked");
+  seen.title = await page.title();
+  seen.first = await page.$$eval("#result .marked", (all) => all.map((one) => one.firstChild.data));
+  await page.evaluate(() => {
+    $("text").value = "";
+    return read();
+  });
   await page.waitForFunction(() => document.getElementById("status").textContent === say.empty);
   seen.empty = await status();
   await page.focus("#text");
