@@ -4,7 +4,7 @@ A thread reads them before the loop asks.
 """
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
@@ -19,7 +19,7 @@ from electrify.stage.plan import output_dir
 from electrify.system.outcome import UserError
 from model.devices.device import describe, num_devices, seed_of
 from model.networks.batch import Batch, Noise, SpecialTokens
-from model.plan import Phase, PhaseReader, phase_at, phase_readers, sequences_until
+from model.plan import Phase, phase_at, phases_of, sequences_until
 from vocab.shards.files import TokenShards
 from vocab.shards.sequences import SequenceReader
 from vocab.tokenizer import TOKENIZER_FILE, tokenizer_sha256
@@ -39,13 +39,13 @@ class SequenceData:
         config: RunConfig,
         split: Split,
         shards: TokenShards | None = None,
-        phase: PhaseReader | None = None,
+        phase: Phase | None = None,
     ) -> None:
         """Read as the config says, or as a phase of the run does."""
         shards = shards or open_shards(output_dir(config) / "shards")
         self.vocab_size, self.special = shards.vocab_size, special_tokens(shards)
-        options = phase.phase.options(config.pretrain) if phase else config.pretrain
-        self.reader = phase.reader if phase else SequenceReader(shards, split, options, config.seed)
+        options = phase.options(config.pretrain) if phase else config.pretrain
+        self.reader = SequenceReader(shards, split, options, config.seed)
         self._slots = options.num_masked(options.sequence_length)
         self._mask_fraction = options.mask_fraction
         self.languages: Sequence[str] = self.reader.languages
@@ -80,16 +80,20 @@ class StepData:
 
     def __init__(self, config: RunConfig, shards: TokenShards, rank: int, num_ranks: int) -> None:
         self._rank, self._num_ranks, self._seed = rank, num_ranks, config.seed
-        self.readers = phase_readers(config, shards)
-        self.phases = [one.phase for one in self.readers]
+        self.phases = phases_of(config.pretrain)
         self._data = {
-            one.phase.first_step: SequenceData(config, "train", shards, one) for one in self.readers
+            phase.first_step: SequenceData(config, "train", shards, phase) for phase in self.phases
         }
         self.last = self._data[self.phases[-1].first_step]
+        for phase in self.phases:
+            phase.mixture.check_names(self.last.languages, "the shards have no")
 
-    def num_epochs(self) -> float:
-        """Passes of the whole run over the text, at each phase's own number of sequences."""
-        return sum(one.num_sequences / one.reader.num_sequences for one in self.readers)
+    def passes(self) -> dict[str, float]:
+        """How often the whole run reads each language's text."""
+        passes = Counter[str]()
+        for phase in self.phases:
+            passes.update(self._data[phase.first_step].reader.passes(phase.num_sequences))
+        return dict(passes)
 
     def micro_batches(self, step: int) -> list[Batch]:
         """This rank's forward passes of the step that follows `step` finished ones, on the CPU.

@@ -251,8 +251,7 @@ class RunLog:
         require_trackers(self._config, "pretrain")
         self._path, self._seconds = folder / METRICS, 0.0
         if ranks.is_first:
-            records = _cut_off(self._path, step)
-            self._seconds = max((float(r["seconds"]) for r in records), default=0.0)
+            self._seconds = _cut_off(self._path, step)
             options = config.model_dump(mode="json")
             self._boards = Trackers(folder, self._config, "pretrain", options, step)
         self.window = MetricsWindow(data.last.languages, device)  # steps count their figures in it
@@ -343,20 +342,19 @@ class RunLog:
         return window.read(self._ranks.gather(window.detections()))
 
 
-def _cut_off(path: Path, step: int) -> list[dict[str, Any]]:
-    """Leave the records up to a step in a file, which are returned; not one cut off by a kill. Of
-    step 0 none: the run begins anew."""
-    lines, records = [], []
+def _cut_off(path: Path, step: int) -> float:
+    """Leave the records up to a step in a file, and not one cut off by a kill; the seconds until
+    then. Of step 0 none: the run begins anew."""
+    lines, seconds = [], 0.0
     # as bytes: text would also be cut at U+2028 inside of a string
     for line in path.read_bytes().splitlines() if path.exists() else []:
         with suppress(ValueError, KeyError, TypeError, OverflowError):
             record = parse_json(line, path)
-            float(record["seconds"])
             if step and float(record["step"]) <= step:
+                seconds = max(seconds, float(record["seconds"]))
                 lines.append(f"{line.decode()}\n")
-                records.append(record)
     write_text(path, "".join(lines))
-    return records
+    return seconds
 
 
 def nested(figures: Mapping[str, float]) -> dict[str, Any]:

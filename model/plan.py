@@ -1,17 +1,10 @@
-"""What a config comes to: sizes of the networks, phases, stages, learning rate, and what is read of
-each language. No torch here."""
+"""What a config comes to: sizes of the networks, phases, stages, learning rate. No torch here."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 from electrify.config.pretrain import CurriculumPhase, MixtureConfig, PretrainConfig
-from electrify.config.run import RunConfig
-from electrify.system.progress import aligned
-
-if TYPE_CHECKING:
-    from vocab.shards.files import TokenShards
-    from vocab.shards.sequences import SequenceReader
 
 Stage = Literal["joint", "language", "generator", "discriminator"]
 
@@ -70,7 +63,7 @@ class EncoderShape:
         attention, project = 4 * (h * h + h * self.attention_bias), e * h * self.is_projected
         if (
             self.is_modern
-        ):  # norms without bias: after the embeddings, two a layer but one, the last
+        ):  # norms have no bias: after the embeddings, two a layer but one, the last
             return project + self.num_hidden_layers * (attention + 3 * h * i + 2 * h) + h
         layer = attention + (h * i + i) + (i * h + h) + 4 * h
         project += h * self.is_projected
@@ -146,6 +139,10 @@ class Phase:
         """Whether processes have batches of one size, and micro-batches, too."""
         own, left = divmod(self.batch_size, num_processes)
         return own > 0 == left and own % min(self.micro_batch_size, own) == 0
+
+    @property
+    def num_sequences(self) -> int:
+        return self.batch_size * self.num_steps
 
     @property
     def tokens_per_step(self) -> int:
@@ -244,59 +241,3 @@ def learning_rate(step: int, config: PretrainConfig) -> float:
     warmup_steps = min(config.warmup_steps, num_steps)
     warmup = min(1.0, done / warmup_steps) if warmup_steps else 1.0
     return peak * min(1.0, left / config.decay_fraction) * warmup
-
-
-class PhaseReader(NamedTuple):
-    """A phase with its sequences."""
-
-    phase: Phase
-    reader: "SequenceReader"
-
-    @property
-    def num_sequences(self) -> int:
-        """That the phase reads."""
-        return self.phase.batch_size * self.phase.num_steps
-
-    def tokens(self) -> dict[str, float]:
-        """Positions of each language that the phase reads."""
-        pairs = zip(self.reader.languages, self.reader.schedule.fractions, strict=True)
-        positions = self.num_sequences * self.phase.sequence_length
-        return {language: fraction * positions for language, fraction in pairs}
-
-
-def phase_readers(config: RunConfig, shards: "TokenShards") -> list[PhaseReader]:
-    """Of the train split, in the order of the phases; `UserError` for a language that is not
-    there."""
-    from vocab.shards.sequences import SequenceReader  # a plan alone needs no tokenizers
-
-    readers = list[PhaseReader]()
-    for phase in phases_of(config.pretrain):
-        options = phase.options(config.pretrain)
-        reader = SequenceReader(shards, "train", options, config.seed)
-        phase.mixture.check_names(reader.languages, "the shards have no")
-        readers.append(PhaseReader(phase, reader))
-    return readers
-
-
-def passes_of(readers: Sequence[PhaseReader]) -> dict[str, float]:
-    """How often a run reads each language's text."""
-    passes = [one.reader.passes(one.num_sequences) for one in readers]
-    return {language: sum(phase[language] for phase in passes) for language in passes[0]}
-
-
-def mixture_table(readers: Sequence[PhaseReader]) -> Iterator[str]:
-    """A line for each language: its sequences, its part of each phase, and what the run reads."""
-    columns: list[Sequence[str]] = [("", *readers[0].reader.languages)]
-    for one in readers:
-        schedule, phase = one.reader.schedule, one.phase
-        head = (
-            f"steps {phase.first_step:,}-{phase.end:,}, temperature {phase.mixture.temperature:g}"
-        )
-        columns.append((head, *(f"{fraction:.2%}" for fraction in schedule.fractions)))
-    languages = readers[0].reader.languages
-    tokens = [sum(one.tokens()[language] for one in readers) for language in languages]
-    sizes = readers[-1].reader.schedule.sizes
-    columns.append(("sequences", *(f"{size:,}" for size in sizes)))
-    columns.append(("tokens read", *(f"{number:,.0f}" for number in tokens)))
-    columns.append(("epochs", *(f"{number:.2f}" for number in passes_of(readers).values())))
-    yield from aligned([*zip(*columns, strict=True)])

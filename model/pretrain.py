@@ -64,7 +64,7 @@ from model.networks.batch import Batch, Masked, Outputs, counts_of
 from model.networks.electra import ElectraPretrainer
 from model.networks.objectives import make_pretrainer
 from model.optim import LEAST_SCALE, AdamW, clip, make_optimizer, set_learning_rate
-from model.plan import Stage, learning_rate, mixture_table, passes_of, stage_at
+from model.plan import Stage, learning_rate, stage_at
 from vocab.shards.files import TokenShards
 
 # draws of validation, the same at every validation, and of initial weights: of no step of a run.
@@ -368,24 +368,21 @@ class Trainer:
         self.log.start()
 
     def _announce(self, step: int) -> None:
-        data = self.train_data
+        data, passes = self.train_data, self.train_data.passes()
         counts = parameter_counts(self.config, data.last.vocab_size)
         lengths = " then ".join(f"{phase.sequence_length}" for phase in data.phases)
         log(
             f"{self.config.objective} on {describe(self.device)}; {counts['trained']:,} parameters "
             f"trained ({counts['discriminator']:,} in the discriminator); "
-            f"{data.last.num_sequences:,} sequences of {lengths} tokens, "
-            f"{data.num_epochs():.1f} epochs"
+            f"{data.last.num_sequences:,} sequences of {lengths} tokens; passes over the text: "
+            f"{', '.join(f'{number:.1f} ({language})' for language, number in passes.items())}"
         )
-        if len(data.last.languages) > 1:
-            for line in mixture_table(data.readers):
-                log(line)
         if step:
             log(f"resuming after step {step:,}")
-        for language, passes in passes_of(data.readers).items():
-            if passes > 40:
+        for language, number in passes.items():
+            if number > 40:
                 warn(
-                    f"the run passes {passes:.0f} times over the text in {language}: use more "
+                    f"the run passes {number:.0f} times over the text in {language}: use more "
                     "text, fewer steps, a higher pretrain.mixture.temperature or a lower weight"
                 )
 

@@ -6,7 +6,7 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Self
@@ -125,14 +125,6 @@ class Progress:
         if self._file and is_main_process() and kind is None and self.done > self._initial:
             self._file.write(str(self._bar))
         self._bar.close()
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Lines of cells in columns, the first column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *others in rows:
-        cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
-        yield "  ".join([first.ljust(widths[0]), *cells])
 
 
 def duration(seconds: float) -> str:

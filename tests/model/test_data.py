@@ -28,7 +28,7 @@ from model.data import (
 )
 from model.devices.device import seed_of
 from model.networks.batch import Batch, Noise
-from model.plan import mixture_table, phase_readers, phases_of
+from model.plan import phase_at, phases_of
 from tests.model.conftest import SPECIAL, VOCAB_SIZE, make_config, with_pretrain, write_tiny_shards
 from tests.vocab.shard_files import write_shards
 
@@ -252,33 +252,17 @@ PHASES = [
 ]
 
 
-def _read(config: RunConfig) -> Counter[str]:
-    """Tokens of each language in all steps."""
-    data, tokens = step_data(config), Counter[str]()
+def test_passes_are_what_the_steps_read(tmp_path: Path):
+    write_two_languages(tmp_path)
+    mixture = {"temperature": 0.3, "weight": {"ko": 0.5}}
+    config = make_config(tmp_path, **STEPS, curriculum=PHASES, mixture=mixture)
+    data, passes = step_data(config), Counter[str]()
     for step in range(config.pretrain.num_steps):
         for batch in data.micro_batches(step):
+            reader = data._data[phase_at(data.phases, step).first_step].reader
             for number in batch.languages.tolist():
-                tokens[data.last.languages[number]] += batch.input_ids.shape[1]
-    return tokens
-
-
-def test_the_table_is_what_the_steps_read(tmp_path: Path):
-    write_two_languages(tmp_path)
-    shards = open_shards(tmp_path / "shards")
-    names = phase_readers(make_config(tmp_path, **STEPS), shards)[0].reader.languages
-    small = names[-1]
-    mixture = {"temperature": 0.3, "weight": {small: 3.0}}
-    config = make_config(tmp_path, **STEPS, curriculum=PHASES, mixture=mixture)
-    tokens = _read(config)
-    readers = phase_readers(config, shards)
-    for name in names:
-        planned = sum(one.tokens()[name] for one in readers)
-        assert tokens[name] == pytest.approx(planned, abs=3 * 3 * 64)
-    assert [one.phase.mixture.temperature for one in readers] == [0.7, 0.5, 0.3]
-    assert all(one.phase.mixture.weight == {small: 3.0} for one in readers)
-    lines = [*mixture_table(readers)]
-    assert "temperature 0.7" in lines[0]
-    assert [line.split()[0] for line in lines[1:]] == [*names]
+                passes[reader.languages[number]] += 1 / reader.schedule.sizes[number]
+    assert data.passes() == pytest.approx(passes, rel=0.1)
 
 
 def test_what_the_shards_lack_is_named(tmp_path: Path):
@@ -289,4 +273,4 @@ def test_what_the_shards_lack_is_named(tmp_path: Path):
     with pytest.raises(ValueError, match=r"mixture\.weight: no source has 'xx'"):
         make_config(tmp_path, **STEPS, mixture={"weight": {"xx": 2.0}})
     with pytest.raises(ValueError, match=r"mixture\.weight: the shards have no 'xx'"):
-        phase_readers(mixed, open_shards(tmp_path / "shards"))
+        step_data(mixed)
