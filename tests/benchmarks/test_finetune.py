@@ -15,8 +15,8 @@ from electrify.cli import main
 from tests.benchmarks.conftest import FILLERS, TOPICS
 from tests.benchmarks.records import sets, write
 
-FAST = sets("evaluate.min_steps=12", "evaluate.num_epochs=1.0", "evaluate.device=cpu")
-FEW = ("evaluate.min_steps=12", "evaluate.num_epochs=1.0", "evaluate.device=cpu")
+FAST = sets("evaluate.min_steps=3", "evaluate.num_epochs=1.0", "evaluate.device=cpu")
+FEW = ("evaluate.min_steps=3", "evaluate.num_epochs=1.0", "evaluate.device=cpu")
 
 
 def sentence(number: int) -> str:
@@ -133,7 +133,7 @@ def test_pipelines_say_what_predict_says(
 
 def test_a_number_is_in_the_range_that_was_learnt(model_folder: Path, tmp_path: Path) -> None:
     rows = [{"text": text, "score": 100.5 + n % 2} for n, text in enumerate(TEXTS)]
-    folder = made(model_folder, tmp_path, rows)
+    folder = made(model_folder, tmp_path, rows, more=["evaluate.min_steps=12"])
     said: list[Any] = electrify.predict(folder, TEXTS)
     assert all(99 < each["prediction"] < 103 for each in said)
 

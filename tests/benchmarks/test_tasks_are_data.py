@@ -21,17 +21,26 @@ def run(program: str) -> str:
     return done.stdout
 
 
-def imported(program: str) -> set[str]:
-    """Which of the packages that learn and score a program has imported at its end."""
-    says = f"\nimport sys\nprint(); print(*(name for name in {_LEARNING} if name in sys.modules))"
-    return set(run(program + says).rsplit("\n", 2)[-2].split())
-
-
-def test_the_tasks_are_listed_and_a_config_checked_without_what_learns():
-    program = "import benchmarks.tasks.registry\nfrom electrify.cli import main"
+def test_tasks_are_listed_a_config_checked_and_wrong_names_told_without_what_learns(tmp_path):
+    """Whose import takes seconds; a wrong name is told before torch and transformers."""
+    place, shipped = str(tmp_path), "model/shipped/ko-modern/discriminator"
+    says = f"print(); print(*(name for name in {_LEARNING} if name in sys.modules))"
+    program = "import sys\nimport benchmarks.tasks.registry\nfrom electrify.cli import main"
     for words in (["ls"], ["validate", "configs/scratch.toml", "--set=output_dir='out/none'"]):
         program += f"\nassert main({words}) == 0"
-    assert imported(program) == set()
+    program += f"\n{says}; print('now')"
+    for words in (
+        ["evaluate", "--model", shipped, "--task", "klue-nope"],
+        ["evaluate", "--model", shipped, "--task", "klue-ynat", "--data-dir", place],
+        ["evaluate", "--model", place, "--task", "klue-ynat", "--data-dir", place],
+        ["report", place],
+        ["page", place, "--output", f"{place}/page"],
+        ["inspect", f"{place}/none", "text"],
+    ):
+        program += f"\nassert main({words}) == 1"
+    first, second = run(f"{program}\n{says}").split("\nnow\n")
+    assert first.rsplit("\n", 1)[1] == ""
+    assert not {*second.rsplit("\n", 2)[-2].split()} & {"torch", "transformers"}
 
 
 def test_texts_of_every_kind_of_task_are_read_without_what_learns(tmp_path):
@@ -45,23 +54,6 @@ def test_texts_of_every_kind_of_task_are_read_without_what_learns(tmp_path):
         "print(p.stem)"
     )
     assert out.split() == [*names]
-
-
-def test_wrong_names_folders_and_data_are_told_before_torch_is_imported(tmp_path):
-    """Which takes seconds."""
-    place = str(tmp_path)
-    shipped = "model/shipped/ko-modern/discriminator"
-    program = "from electrify.cli import main"
-    for words in (
-        ["evaluate", "--model", shipped, "--task", "klue-nope"],
-        ["evaluate", "--model", shipped, "--task", "klue-ynat", "--data-dir", place],
-        ["evaluate", "--model", place, "--task", "klue-ynat", "--data-dir", place],
-        ["report", place],
-        ["page", place, "--output", f"{place}/page"],
-        ["inspect", f"{place}/none", "text"],
-    ):
-        program += f"\nassert main({words}) == 1"
-    assert not imported(program) & {"torch", "transformers"}
 
 
 def test_every_record_can_be_named_and_every_name_has_a_record():

@@ -8,6 +8,13 @@ from benchmarks.training.bag_of_words import GRID, bag_of_words
 WORDS = ["alpha", "beta", "gamma", "delta", "rho", "sigma", "tau", "phi", "chi", "psi"]
 
 
+@pytest.fixture(autouse=True)
+def one_fold(monkeypatch, request):
+    """All but the test of what is held out choose on one fold."""
+    if "chosen" not in request.fixturenames:
+        monkeypatch.setattr("benchmarks.training.bag_of_words._ENOUGH_HELD_OUT", 1)
+
+
 def texts(rng, num, length=6):
     return [" ".join(rng.choice(WORDS, length)) for _ in range(num)]
 
