@@ -125,10 +125,6 @@ def replaced_logits(logits: Tensor) -> Tensor:
     return logits[..., 0] if logits.shape[-1] == 1 else logits[..., 1] - logits[..., 0]
 
 
-def is_language_model(source: ModelSource) -> bool:
-    return any(name.endswith("ForMaskedLM") for name in source.config.architectures or ())
-
-
 def generator_of(path: str) -> str | None:
     """The generator of a discriminator, "generator" in its name for "discriminator"; None where the
     name has no such word, or there is no such folder beside a folder."""

@@ -332,7 +332,7 @@ def evaluation_cost(config: RunConfig) -> list[str]:
         num_train = task.num_rows.get("train", 0) or num_predicted
         if task.name in data:
             num_train, num_predicted = len(data[task.name].train), len(data[task.name].reported)
-        most = min(settings.max_train_examples or num_train, options.limit or num_train)
+        most = settings.max_train_examples or num_train
         trained = settings.num_steps(min(num_train, most)) * settings.batch_size
         length = settings.max_sequence_length / 2
         num_jobs += count

@@ -357,9 +357,6 @@ def evaluate(
             "--quick", help="a first look: one seed, 1,000 rows, two epochs (60 steps at least)"
         ),
     ] = False,
-    limit: Annotated[
-        int | None, _value("N", "learn from N rows at most, and score on N: for a trial")
-    ] = None,
     data_dir: DataDirs = [],
     model: Annotated[
         str | None,
@@ -384,7 +381,6 @@ def evaluate(
             "evaluate.suites": suite,
             "evaluate.own_tasks": [{"train": path} for path in own_task],
             "evaluate.search": {"learning_rate": SEARCHED_RATES} if search else None,
-            "evaluate.limit": limit,
             DATA_DIR: data_dir,
         }
         | {f"evaluate.{key}": value for key, value in QUICK.items() if quick}

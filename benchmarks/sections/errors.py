@@ -17,7 +17,6 @@ from benchmarks.tasks.load import (
     dir_of,
     read_splits,
     rows_digest,
-    sample_rows,
     split_by_group,
 )
 from benchmarks.tasks.task import Example, Prediction, Predictions, Task
@@ -103,9 +102,6 @@ def _examples(task: Task, result: Result, data_dirs: Sequence[Path]) -> list[Exa
     digest = rows_digest(rows)
     if SPLIT_EVAL in result.split:  # a part of it was learnt from
         rows = split_by_group(task, rows)[1]
-    if len(rows) > result.num_examples:  # of `evaluate.limit`
-        rows = sample_rows(rows, result.num_examples)
-        digest = rows_digest(rows)
     if digest != result.data_sha256.get(task.reported) or len(rows) != result.num_examples:
         raise UserError(
             f"{result.task}: the {task.reported} rows below {data_dir} are not those that it was "

@@ -1,5 +1,5 @@
-"""The rows of a task as checked examples: from official files below a data folder, from a folder
-that `save_to_disk` wrote, or from the hub, each data set at one commit.
+"""The rows of a task as checked examples: from official files below a data folder, or from the hub,
+each data set at one commit.
 
 Files are found by their official name at any depth. Nothing is normalised or skipped; nothing but
 the hub is downloaded.
@@ -35,7 +35,6 @@ UNKNOWN = "unknown"  # the commit of rows that do not say theirs
 SPLIT_EVAL, PART, ENLARGED = "-split-eval", "-part", "-enlarged"
 # by data set of the hub the commit that is read, or a name that is resolved
 REVISIONS: Mapping[str, str] = read_toml(Path(__file__).with_name("suites") / "hub.toml")
-_SAVED = "dataset_dict.json"  # of `DatasetDict.save_to_disk`
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _IN_ADDRESS = re.compile(rf"[@/]({_COMMIT.pattern})/")
 
@@ -53,7 +52,7 @@ class TaskData:
     reported: tuple[Example, ...]
     split: str
     # digests of the rows of the splits that the headline comes from; equal rows have equal ones,
-    # whether they come from files, a saved folder or the hub
+    # whether they come from files or the hub
     sha256: dict[str, str]
     # splits that are scored beside it or only predicted
     further: Mapping[str, tuple[Example, ...]] = field(default_factory=dict)
@@ -72,7 +71,7 @@ def data_dirs(options: EvaluateConfig, tasks: Sequence[Task]) -> tuple[Path, ...
     user's own tasks need none."""
     tasks = [task for task in tasks if task.suite != OWN]
     if not options.data_dirs and tasks:
-        names = [" or ".join(task.files[task.reported]) for task in tasks]
+        names = [" or ".join(names) for task in tasks if (names := task.files.get(task.reported))]
         raise UserError(
             'no data: give `evaluate.data_dir` a folder ("hub" reads the tasks by `datasets`) with '
             f"the official files of {', '.join(task.name for task in tasks)}: {', '.join(names)}, "
@@ -135,7 +134,7 @@ def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]
         if path in unread:
             continue
         try:
-            data[task.name] = limited(task, load_data(task, folder), options.limit)
+            data[task.name] = load_data(task, folder)
         except UserError as error:
             problems.append(str(error))
             if isinstance(error, _UnreadError) and path:
@@ -146,8 +145,7 @@ def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]
 
 
 def has_data(task: Task, data_dir: Path) -> bool:
-    """Whether `data_dir` holds the reported split, in files or saved; of the hub, whether the task
-    is there."""
+    """Whether `data_dir` holds the reported split; of the hub, whether the task is there."""
     if is_read_by_datasets(task, data_dir):
         return task.hub is not None
     return bool(find_files(task, task.reported, data_dir))
@@ -195,37 +193,6 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
 def _texts_of(example: Example) -> frozenset[str]:
     """Texts that differ in blanks alone have the same tokens."""
     return frozenset(" ".join(text.split()) for text in example.texts)
-
-
-def limited(task: Task, data: TaskData, limit: int | None) -> TaskData:
-    """At most so many rows of each split, as a part of it: split, digests and `parts` say so."""
-    learnt = "train" if task.reported != "train" else "learnt"  # of one file a part is reported
-    rows = {learnt: data.train, task.reported: data.reported, **data.further}
-    cut = {n: r for n, r in rows.items() if limit is not None and len(r) > limit}
-    if limit is None or not cut:
-        return data
-    rows |= {name: sample_rows(split, limit) for name, split in cut.items()}
-    officially = {name: task.count_rows(split) for name, split in cut.items()}
-    officially |= {name: count for name, (_, count) in data.parts.items()}
-    hashed = [name for name in cut if name in (*data.sha256, learnt)]
-    is_whole = task.reported not in cut or data.split.endswith(PART)
-    return replace(
-        data,
-        sha256=data.sha256 | {name: rows_digest(rows[name]) for name in hashed},
-        parts={**data.parts, **{n: (task.count_rows(rows[n]), officially[n]) for n in cut}},
-        split=data.split if is_whole else data.split + PART,
-        train=rows.pop(learnt),
-        reported=rows.pop(task.reported),
-        further=rows,
-    )
-
-
-def sample_rows(rows: tuple[Example, ...], limit: int) -> tuple[Example, ...]:
-    """So many of the rows at most, in their order; of splits of one size the same indices."""
-    if limit >= len(rows):
-        return rows
-    indices = np.random.default_rng(0).choice(len(rows), limit, replace=False)
-    return tuple(rows[index] for index in np.sort(indices))
 
 
 def rows_digest(examples: Sequence[Example]) -> str:
@@ -278,7 +245,7 @@ def _read(
     """The rows by split, and the commits of those that `datasets` reads."""
     wanted = [split for split in task.all_splits if splits is None or split in splits]
     if is_read_by_datasets(task, data_dir):
-        splits_on_hub, commits = hub_rows(task, data_dir, wanted)
+        splits_on_hub, commits = hub_rows(task, wanted)
         rows = {
             split: tuple(task.from_rows(split, numbered, where))
             for split, (where, numbered) in splits_on_hub.items()
@@ -345,14 +312,12 @@ def files_below(data_dir: Path) -> list[Path]:
     return sorted(files)
 
 
-# By `datasets`: from the hub, or from a folder that `save_to_disk` wrote.
+# By `datasets`, from the hub.
 
 
 def is_read_by_datasets(task: Task, data_dir: Path) -> bool:
-    """Whether the data are the hub, or hold the task's `save_to_disk` folder, named as the task;
-    the user's own tasks are never read so."""
-    is_there = str(data_dir) == HUB or (data_dir / task.name / _SAVED).is_file()
-    return is_there and task.suite != OWN
+    """Whether the data are the hub; the user's own tasks are never read so."""
+    return str(data_dir) == HUB and task.suite != OWN
 
 
 def versioned(task: Task, data_dir: Path) -> Task:
@@ -363,7 +328,7 @@ def versioned(task: Task, data_dir: Path) -> Task:
 
 
 def hub_rows(
-    task: Task, data_dir: Path, splits: Sequence[str]
+    task: Task, splits: Sequence[str]
 ) -> tuple[Mapping[str, tuple[str, Iterable[tuple[int, Row]]]], dict[str, str]]:
     """Of those of our `splits` that are there, where they are in words and the numbered rows with
     our names of fields; and the commit of each data set.
@@ -371,25 +336,23 @@ def hub_rows(
     Raises `ValueError` for a task or a reported split that is not there, and class labels that are
     not the task's.
     """
-    hub, folder = task.hub, None if str(data_dir) == HUB else data_dir / task.name
+    hub = task.hub
     if hub is None:
         raise UserError(
             f"{task.name} is not on the hub in a form that `datasets` reads without running code: "
             f"give `evaluate.data_dir` a folder with the official files of {_whence(task)}"
         )
-    where = str(folder) if folder else f"{hub.path} {hub.name or ''}".strip()
+    where = f"{hub.path} {hub.name or ''}".strip()
     sources = {ours: (hub.path, hub.name, theirs) for ours, theirs in hub.splits.items()}
     for ours, (other_path, other_name, theirs) in hub.elsewhere.items():
-        other = other_path, other_name or None, theirs
-        sources[ours] = (hub.path, hub.name, ours) if folder else other
+        sources[ours] = other_path, other_name or None, theirs
     sets: dict[tuple[str, str | None], Any] = {}
     rows, commits = {}, {}
     for split in (split for split in splits if split in sources):
         path, name, theirs = sources[split]
         if (path, name) not in sets:
-            sets[path, name] = _load(task, path, name, folder)
-            if commit := _commit(path, sets[path, name], folder is None):
-                commits[path] = commit
+            sets[path, name] = _load(task, path, name)
+            commits[path] = _commit(path, sets[path, name])
         if theirs in sets[path, name]:
             _check_labels(task, hub, sets[path, name][theirs].features, where)
             numbered = enumerate(_named_rows(hub, sets[path, name][theirs]), start=1)
@@ -405,29 +368,28 @@ def hub_rows(
 def _whence(task: Task) -> str:
     """A task with its files and where to get them."""
     names = [" or ".join(task.files[s]) for s in ("train", task.reported) if s in task.files]
-    return f"{task.name} ({', '.join(names)}{f', from {task.homepage}' if task.homepage else ''})"
+    whence = [*names, *([f"from {task.homepage}"] if task.homepage else [])]
+    return f"{task.name} ({', '.join(whence)})"
 
 
 class _UnreadError(UserError):
     """`datasets` does not read a data set."""
 
 
-def _load(task: Task, path: str, name: str | None, folder: Path | None) -> Any:
+def _load(task: Task, path: str, name: str | None) -> Any:
     datasets: Any = importlib.import_module("datasets")  # slow to import, and seldom wanted
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
     try:
-        if folder:
-            return datasets.load_from_disk(str(folder))
         return load_splits(path, name, REVISIONS[path])
     except Exception as error:  # of HTTP, Arrow or `datasets`, which has classes of its own
         raise _UnreadError(
-            f"{task.name}: `datasets` cannot read {folder or path}: {hub_failure(error)}; or "
+            f"{task.name}: `datasets` cannot read {path}: {hub_failure(error)}; or "
             f"give `evaluate.data_dir` a folder with the official files of {_whence(task)}"
         ) from error
 
 
-def _commit(path: str, sets: Any, is_of_hub: bool) -> str | None:
+def _commit(path: str, sets: Any) -> str:
     """The commit that data sets say they are of: where the hub does not answer, `datasets` takes
     what its cache has, whatever was asked for."""
     commits = set()
@@ -435,9 +397,8 @@ def _commit(path: str, sets: Any, is_of_hub: bool) -> str | None:
         addresses = [*(dataset.info.download_checksums or ()), *map(str, dataset.cache_files)]
         commits |= set(_IN_ADDRESS.findall(" ".join(addresses)))
     if len(commits) != 1:
-        return UNKNOWN if is_of_hub else None
-    (commit,) = commits
-    asked = REVISIONS[path] if is_of_hub else commit
+        return UNKNOWN
+    (commit,), asked = commits, REVISIONS[path]
     if _COMMIT.fullmatch(asked) and commit != asked:
         warn(f"{path}: the cache of `datasets` has commit {commit}, which is read for {asked}")
     return str(commit)

@@ -92,14 +92,14 @@ def resolve_tasks(suites: Sequence[str], tasks: Sequence[str]) -> list[Task]:
     return [TASKS[name] for name in dict.fromkeys([*names, *map(check_task, tasks)])]
 
 
-def official_tasks(options: EvaluateConfig, more: Sequence[str] = ()) -> list[Task]:
-    """The tasks that a config and `more` name; none where there are only the user's own."""
-    names, suites = [*options.tasks, *more], options.task_suites
+def official_tasks(options: EvaluateConfig) -> list[Task]:
+    """The tasks that a config names; none where there are only the user's own."""
+    names, suites = options.tasks, options.task_suites
     is_other_alone = (options.own_tasks or options.noise_suites) and not suites and not names
     return [] if is_other_alone else resolve_tasks(suites, names)
 
 
-def tasks_of(options: EvaluateConfig, more: Sequence[str] = ()) -> list[Task]:
-    """The tasks that a config and `more` name, then the user's own. Raises `ValueError` as
-    `resolve_tasks` and `own_task`."""
-    return [*official_tasks(options, more), *map(own_task, options.own_tasks)]
+def tasks_of(options: EvaluateConfig) -> list[Task]:
+    """The tasks that a config names, then the user's own. Raises `ValueError` as `resolve_tasks`
+    and `own_task`."""
+    return [*official_tasks(options), *map(own_task, options.own_tasks)]

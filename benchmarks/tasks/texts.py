@@ -171,7 +171,10 @@ def _find_tasks(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
     missing = [task for task in tasks if task.name not in present]
     if missing and folders:
         files = dict.fromkeys(
-            file for task in missing for split in task.reported_splits for file in task.files[split]
+            file
+            for task in missing
+            for split in task.reported_splits
+            for file in task.files.get(split, ())
         )
         others = f", or name the tasks that are there: {json.dumps([*present])}" if present else ""
         raise UserError(
@@ -211,7 +214,7 @@ def _evaluation_files(task: Task, data_dir: Path) -> list[tuple[str, Path]]:
 def _task_texts(task: Task, data_dir: Path) -> Iterator[SplitText]:
     if is_read_by_datasets(task, data_dir):
         splits = [split for split in task.all_splits if split != "train"]
-        sources = [(split, *rows) for split, rows in hub_rows(task, data_dir, splits)[0].items()]
+        sources = [(split, *rows) for split, rows in hub_rows(task, splits)[0].items()]
     else:
         files = _evaluation_files(task, data_dir)
         sources = [(split, str(path), task.rows(split, path)) for split, path in files]

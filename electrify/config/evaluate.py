@@ -199,9 +199,6 @@ class EvaluateConfig(FinetuneOptions):
     """Tasks of one's own, from files."""
     data_dir: str | tuple[str, ...] | None = None
     """Folder with the official files, or `hub`. Of several, the first that has a task."""
-    limit: Count | None = None
-    """Number of rows of each split at most, to learn from and to score, for a trial. Records call
-    such a split a part, and no score on it is compared with one on all rows."""
     seeds: Annotated[tuple[_Seed, ...], Field(min_length=1)] = (0, 1, 2, 3, 4)
     """Seeds, each a fine-tuning of its own."""
     train_fractions: Annotated[tuple[_Fraction, ...], Field(min_length=1)] = (1.0,)

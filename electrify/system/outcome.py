@@ -36,7 +36,8 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 class UserError(ValueError):
     """What the user can mend: the message says what is wrong, the value and the next step.
 
-    An option stands in backticks, `overwrite` or `evaluate.limit=9`: the command line writes flags.
+    An option stands in backticks, `overwrite` or `evaluate.seeds=[9]`: the command line writes
+    flags.
 
     A `ValueError` of a library, or of a bug of ours, is none.
     """

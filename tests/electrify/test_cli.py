@@ -89,10 +89,10 @@ def test_a_quick_evaluation_is_small_and_gives_way_to_set(monkeypatch):
     folder = '/data/o\'neil "한글"'
     words = ["evaluate", "--model", "a/b", "--task", "klue-ynat", "--quick", "--data-dir", folder]
     assert main([*words, "--set", "evaluate.num_epochs=3.0"]) == 0
-    assert main([*words, "--limit", "50"]) == 0
-    assert [(of.seeds, of.max_train_examples, of.num_epochs, of.limit) for of in seen] == [
-        ((0,), 1000, 3.0, None),
-        ((0,), 1000, 2.0, 50),
+    assert main(words) == 0
+    assert [(of.seeds, of.max_train_examples, of.num_epochs) for of in seen] == [
+        ((0,), 1000, 3.0),
+        ((0,), 1000, 2.0),
     ]
     assert seen[0].data_dirs == (Path(folder),)
 
@@ -162,7 +162,11 @@ def test_every_line_of_validate_can_be_set():
     [
         ("run", "or `overwrite` of `evaluate.data_dir`", "or --overwrite of `evaluate.data_dir`"),
         ("evaluate", "or `evaluate.data_dir`", "or --data-dir"),
-        ("evaluate", "as in `evaluate.limit=9`, `name`", "as in --set evaluate.limit=9, --name"),
+        (
+            "evaluate",
+            "as in `evaluate.batch_size=9`, `name`",
+            "as in --set evaluate.batch_size=9, --name",
+        ),
         ("evaluate", "`a.b=it's.txt`", "--set 'a.b=it'\"'\"'s.txt'"),
         ("ls", "`electrify ls` of `transformers`", "`electrify ls` of `transformers`"),
     ],

@@ -1,4 +1,4 @@
-"""Tasks read by `datasets`, from folders that `save_to_disk` wrote."""
+"""Tasks read by `datasets`, as the hub gives them."""
 
 from pathlib import Path
 
@@ -12,7 +12,6 @@ from benchmarks.tasks.load import (
     UNKNOWN,
     check_data,
     has_data,
-    limited,
     load_data,
 )
 from benchmarks.tasks.registry import TASKS
@@ -23,12 +22,19 @@ from tests.benchmarks.records import DP, NAVER_NER, NER, STSB, YNAT, YNAT_ROW, w
 disable_progress_bar()
 
 
-def save(task, folder, features, **splits):
-    made = {
-        name: Dataset.from_list(rows, features=Features(features)) for name, rows in splits.items()
-    }
-    DatasetDict(made).save_to_disk(str(folder / task.name))
-    return load_data(task, folder)
+@pytest.fixture
+def hub(monkeypatch):
+    """Loads a task whose splits on the hub are these."""
+
+    def load(task, features, **splits):
+        made = {
+            name: Dataset.from_list(rows, features=Features(features))
+            for name, rows in splits.items()
+        }
+        monkeypatch.setattr("benchmarks.tasks.load.load_splits", lambda *_: DatasetDict(made))
+        return load_data(task, Path(HUB))
+
+    return load
 
 
 TEXT = Value("string")
@@ -42,44 +48,24 @@ def topic(number, label):
     return {"guid": f"g{number}", "title": f"제목 {number}", "label": label, "url": "", "date": ""}
 
 
-def test_class_labels_are_taken_by_name(tmp_path):
+def test_class_labels_are_taken_by_name(hub):
     rows = [topic(0, 0), topic(1, 6)]
-    data = save(YNAT, tmp_path, YNAT_FEATURES, train=rows, validation=rows)
+    data = hub(YNAT, YNAT_FEATURES, train=rows, validation=rows)
     assert [(e.id, e.texts, YNAT.labels[e.gold]) for e in data.reported] == [
         ("g0", ("제목 0",), "IT과학"),
         ("g1", ("제목 1",), "정치"),
     ]
 
 
-def test_a_limited_task_is_a_part_of_every_split_and_says_so(tmp_path):
-    """Its digests are of its own rows, so its scores are never taken for those of all rows."""
-    train, dev = ([topic(n, n % 7) for n in range(size)] for size in (30, 20))
-    whole = save(YNAT, tmp_path, YNAT_FEATURES, train=train, validation=dev)
-    part = limited(YNAT, whole, 10)
-    assert [len(rows) for rows in (part.train, part.reported)] == [10, 10]
-    assert part.parts == {"train": (10, 45_678), "dev": (10, 9_107)}
-    assert part.split == "dev-part"
-    assert part.sha256.keys() == whole.sha256.keys()
-    assert not set(part.sha256.values()) & set(whole.sha256.values())
-    places = [whole.reported.index(row) for row in part.reported]
-    assert places == sorted(set(places))
-    assert limited(YNAT, whole, 30) == limited(YNAT, whole, None) == whole
-    only_train = limited(YNAT, whole, 20)
-    assert only_train.reported == whole.reported
-    assert only_train.sha256["dev"] == whole.sha256["dev"]
-    only_dev = save(YNAT, tmp_path / "dev", YNAT_FEATURES, validation=dev)
-    assert limited(YNAT, only_dev, 1).split == "dev-split-eval-part"
-
-
-def test_what_is_missing_or_other_is_named(tmp_path):
+def test_what_is_missing_or_other_is_named(hub):
     other = YNAT_FEATURES | {"label": ClassLabel(names=["IT과학", "경제", "날씨"])}
     with pytest.raises(ValueError, match="has the labels IT과학, 경제, 날씨 in 'label'"):
-        save(YNAT, tmp_path / "a", other, validation=[topic(0, 0)])
+        hub(YNAT, other, validation=[topic(0, 0)])
     with pytest.raises(ValueError, match=r"has no split validation .*there are: train\)"):
-        save(YNAT, tmp_path, YNAT_FEATURES, train=[topic(0, 0)])
+        hub(YNAT, YNAT_FEATURES, train=[topic(0, 0)])
     features = {"guid": TEXT, "label": TOPICS}
-    with pytest.raises(ValueError, match="klue-ynat dev row 1: field 'title' is missing"):
-        save(YNAT, tmp_path / "b", features, validation=[{"guid": "a", "label": 0}])
+    with pytest.raises(ValueError, match="klue/klue ynat dev row 1: field 'title' is missing"):
+        hub(YNAT, features, validation=[{"guid": "a", "label": 0}])
     with pytest.raises(ValueError, match=r"korean-naver-ner is not on the hub.*nlp-challenge"):
         load_data(NAVER_NER, Path(HUB))
     assert not has_data(NAVER_NER, Path(HUB))
@@ -88,7 +74,7 @@ def test_what_is_missing_or_other_is_named(tmp_path):
 PAIR = {"sentence1": TEXT, "sentence2": TEXT}
 
 
-def test_equal_rows_have_one_hash_wherever_they_come_from(tmp_path):
+def test_equal_rows_have_one_hash_wherever_they_come_from(hub, tmp_path):
     """Also numbers that the hub has in single precision."""
     numbers = ["3.800", "4.57142857142857", "5.000"]
     rows = [f"{n}\ta{n}\tb\t{number}\n" for n, number in enumerate(numbers)]
@@ -100,16 +86,16 @@ def test_equal_rows_have_one_hash_wherever_they_come_from(tmp_path):
         for n, number in enumerate(numbers)
     ]
     features = {**PAIR, "label": Value("float32")}
-    of_hub = save(STSB, tmp_path / "hub", features, train=saved, validation=saved)
+    of_hub = hub(STSB, features, train=saved, validation=saved)
     of_files = load_data(STSB, tmp_path / "files")
     assert of_hub.sha256 == of_files.sha256
     assert set(of_hub.sha256) == {"train", "dev"}
-    other = save(STSB, tmp_path / "other", features, train=saved, validation=saved[::-1])
+    other = hub(STSB, features, train=saved, validation=saved[::-1])
     assert other.sha256["train"] == of_files.sha256["train"]
     assert other.sha256["dev"] != of_files.sha256["dev"]
 
 
-def test_the_commit_of_the_rows_is_kept_wherever_they_come_from(monkeypatch, tmp_path, caplog):
+def test_the_commit_of_the_rows_is_kept(monkeypatch, caplog):
     """As the rows say it: without the hub, `datasets` reads whatever commit its cache has."""
     for commit in (REVISIONS["klue/klue"], "b" * 40, UNKNOWN):
         caplog.clear()
@@ -123,9 +109,6 @@ def test_the_commit_of_the_rows_is_kept_wherever_they_come_from(monkeypatch, tmp
         monkeypatch.setattr("benchmarks.tasks.load.load_splits", lambda *_, sets=sets: sets)
         assert load_data(YNAT, Path(HUB)).commits == {"klue/klue": commit}
         assert ("which is read for" in caplog.text) == (commit == "b" * 40)
-        sets.save_to_disk(str(tmp_path / commit / YNAT.name))
-        of_folder = load_data(YNAT, tmp_path / commit).commits
-        assert of_folder == ({} if commit == UNKNOWN else {"klue/klue": commit})
 
 
 TEXTS = List(TEXT)
@@ -148,12 +131,14 @@ WORDS = {
          "1\t나\t나\tNP\t2\tNP\n2\t간다\t가 ㄴ다\tEF\t0\tVP\n"),
     ],
 )  # fmt: skip
-def test_a_sentence_is_one_example_in_files_and_on_the_hub(tmp_path, task, row, features, lines):
+def test_a_sentence_is_one_example_in_files_and_on_the_hub(
+    hub, tmp_path, task, row, features, lines
+):
     """But for its id, which the hub does not have."""
     for split in ("train", "dev"):
         text = "\n".join(f"## klue-{n}\t나는\n{lines}" for n in range(3))
         (tmp_path / task.files[split][0]).write_text(text, encoding="utf-8")
-    of_hub = save(task, tmp_path / "hub", features, train=[row] * 3, validation=[row] * 3)
+    of_hub = hub(task, features, train=[row] * 3, validation=[row] * 3)
     of_files = load_data(task, tmp_path)
     assert of_hub.sha256 == of_files.sha256
     assert [e.id for e in of_hub.reported] != [e.id for e in of_files.reported]
