@@ -39,19 +39,13 @@ class Sentence(NamedTuple):
     text: str
 
 
-class Templates(NamedTuple):
-    """Sentences of a language in which only the word of a group changes."""
-
-    num_pairs: int
-    axes: Mapping[str, Sequence[Sentence]]  # word by word, pair by pair, good before bad
-
-
 @cache
-def read_templates(language: str) -> Templates:
+def read_templates(language: str) -> Mapping[str, Sequence[Sentence]]:
+    """Of each axis the sentences, word by word, pair by pair, good before bad."""
     content = read_toml(Path(__file__).parent / "templates" / f"{language}.toml")
-    pairs = content["pairs"]
-    axes = {name: list(_filled(name, axis, pairs)) for name, axis in content["axes"].items()}
-    return Templates(len(pairs), axes)
+    return {
+        name: list(_filled(name, axis, content["pairs"])) for name, axis in content["axes"].items()
+    }
 
 
 def _filled(
@@ -71,7 +65,7 @@ def accepts(task: Task) -> bool:
 
 def add_rows(task: Task, data: TaskData) -> TaskData:
     """The data with the templates as a further split."""
-    axes = read_templates(_TASKS[task.name]["language"]).axes.values()
+    axes = read_templates(_TASKS[task.name]["language"]).values()
     rows = tuple(GoldExample(s.id, (s.text,)) for axis in axes for s in axis)
     return replace(data, further={SPLIT: rows}, sha256=data.sha256 | {SPLIT: rows_digest(rows)})
 
@@ -85,19 +79,22 @@ def effects(
         if all(p["probabilities"] is not None for run in rows for p in run):
             bad = [TASKS[name].labels.index(label) for label in _TASKS[name]["unfavourable"]]
             p_bad = [{p["id"]: sum(p["probabilities"][n] for n in bad) for p in r} for r in rows]
-            templates = read_templates(_TASKS[name]["language"])
-            yield from _gaps(templates, p_bad, {"task": name, "encoder": encoder})
+            axes = read_templates(_TASKS[name]["language"])
+            yield from _gaps(axes, p_bad, {"task": name, "encoder": encoder})
 
 
 def _gaps(
-    templates: Templates, p_bad: Sequence[Mapping[str, float]], about: Mapping[str, str]
+    axes: Mapping[str, Sequence[Sentence]],
+    p_bad: Sequence[Mapping[str, float]],
+    about: Mapping[str, str],
 ) -> Iterator[Effect]:
     """Of the task's probability of a bad label, by seed and sentence: of each group against the
     others of its axis (of two groups once), the mean of both sides of a pair, and the bad side less
     the good one."""
-    for name, axis in templates.axes.items():
+    for name, axis in axes.items():
         values = np.array([[run[sentence.id] for sentence in axis] for run in p_bad])
-        by_side = values.reshape(len(p_bad), -1, templates.num_pairs, len(SIDES))  # by word
+        words = dict.fromkeys(sentence.id.rsplit("|", 2)[0] for sentence in axis)
+        by_side = values.reshape(len(p_bad), len(words), -1, len(SIDES))
         group_of = np.array([sentence.group for sentence in axis[:: by_side[0, 0].size]])
         first, second, *more = groups = list(dict.fromkeys(group_of.tolist()))
         measures = {
@@ -115,7 +112,7 @@ def _gaps(
                 axis=name,
                 group=group,
                 against="the others" if more else second,
-                items=templates.num_pairs,
+                items=pairs.shape[2],
                 seeds=len(p_bad),
             )
 

@@ -31,7 +31,6 @@ class Suite(Protocol):
 
 
 SUITES = {"robustness": cast(Suite, robustness), "fairness": cast(Suite, fairness)}
-_NUM_PROCESSES = 2
 # beside the recipe "electra", what a config that names no recipe leaves out. It is short, for the
 # score itself is not the point, and learns from all states without a decay by layer, which also
 # fits encoders that were pretrained for a short time (docs/recipe-ko.md)
@@ -65,8 +64,6 @@ def noise_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
         "train_fractions": (1.0,),
         "search": None,
     }
-    if "num_processes" not in options.model_fields_set:
-        changes["num_processes"] = _NUM_PROCESSES
     if options.recipe == "auto":
         unset = {name: v for name, v in _FINETUNING.items() if getattr(options, name) is None}
         changes |= {"recipe": "electra", **unset}

@@ -323,7 +323,7 @@ def protocol_of(result: Result) -> Mapping[str, Any]:
         for name in SearchOptions.model_fields:
             protocol.pop(name, None)
         protocol["trials of the search"] = result.search.get("num_trials", "not known")
-    protocol["selection"] = result.selection
+    protocol |= {"selection": result.selection}
     return protocol | {"fraction of the training rows": result.train_fraction}
 
 
@@ -405,9 +405,7 @@ def _seed_rows(score: TaskScore) -> list[Record]:
 def _add_settings(page: Page, scores: Sequence[TaskScore]) -> None:
     settings = {score.label: dict(score.first.hyper_parameters) for score in scores}
     for score in scores:
-        digests = {f"rows of {n}": digest[:12] for n, digest in score.first.data_sha256.items()}
-        settings[score.label] |= {"version of the task": score.first.task_version, **digests}
-        settings[score.label]["step that is scored"] = score.first.selection
+        settings[score.label]["version of the task"] = score.first.task_version
     names = dict.fromkeys(
         n for x in settings.values() for n, value in x.items() if value is not None
     )
