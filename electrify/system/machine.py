@@ -161,19 +161,13 @@ def peak_memory_mb() -> int:
 
 
 def remember_peak_of(process: int | None) -> None:
-    """Let `peak_memory_mb` count a process that runs now, and that this one will not wait for."""
+    """Let `peak_memory_mb` count a process that runs now, and that this one will not wait for;
+    nothing where the system (not Linux) does not tell its peak."""
     global _remembered_mb
-    _remembered_mb = max(_remembered_mb, _high_water_mb(process) or 0)
-
-
-def _high_water_mb(process: int | None) -> int | None:
-    """None where the system does not tell."""
-    try:
+    with suppress(OSError):
         status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
-    except OSError:
-        return None
-    match = re.search(r"^VmHWM:\s*(\d+) kB", status, re.MULTILINE)
-    return int(match[1]) * 1024 // 10**6 if match else None
+        if match := re.search(r"^VmHWM:\s*(\d+) kB", status, re.MULTILINE):
+            _remembered_mb = max(_remembered_mb, int(match[1]) * 1024 // 10**6)
 
 
 # malloc.h of glibc, which alone has these calls; elsewhere the functions below do nothing

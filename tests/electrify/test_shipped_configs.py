@@ -72,6 +72,7 @@ def write_checkpoint(folder: Path, config: RunConfig) -> None:
     hashes = {name: fingerprint(str(folder / name)) for name in FILES}
     state = {"step": 1, "identity": identity, "sha256": hashes}
     (folder / CHECKPOINT_STATE).write_text(json.dumps(state))
+    (folder.parents[1] / "vocab").symlink_to(ROOT / SHIPPED)
 
 
 def stand_in(config: RunConfig) -> None:
