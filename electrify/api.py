@@ -6,6 +6,7 @@ a `ValueError`.
 """
 
 import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -107,16 +108,36 @@ def export(config: "RunConfig", *, overwrite: bool = False, step: int | None = N
     return _folder(config, "export" if step is None else f"export-checkpoint-{step}")
 
 
-def evaluate(config: "RunConfig", *, overwrite: bool = False) -> Path:
-    """Fine-tune and score the run's encoder on what the config names: `evaluate/`."""
-    from benchmarks.evaluate import evaluate, evaluate_start
+def evaluate(
+    config: "EvaluationRun",
+    *,
+    model: str | None = None,
+    name: str | None = None,
+    overwrite: bool = False,
+    noise_alone: bool = False,
+) -> Path:
+    """Fine-tune and score the run's encoder on what the config names: `evaluate/`.
 
-    if config.evaluate.has_tasks or not config.evaluate.noise_suites:
-        evaluate(config, None, overwrite)
-        evaluate_start(config, overwrite, export_checkpoint)
-    for suite in config.evaluate.noise_suites:
-        evaluate(config, None, overwrite, noise_suite=suite)
-    update_cards(config)
+    Or `model`, a folder, hub name or checkpoint, which tables call `name`. `noise_alone`: tasks are
+    only what the suites of noise look at.
+    """
+    from benchmarks.evaluate import evaluate, evaluate_start
+    from electrify.stage.plan import named_checkpoint
+
+    suites: list[str | None] = [*config.evaluate.noise_suites]
+    if not suites or (config.evaluate.has_tasks and not noise_alone):
+        suites.insert(0, None)
+    with tempfile.TemporaryDirectory() as scratch:
+        weights = None
+        if model and (checkpoint := named_checkpoint(model)):
+            weights = Path(scratch)
+            export_checkpoint(checkpoint, weights)
+        for suite in suites:
+            evaluate(config, model, overwrite, weights=weights, name=name, noise_suite=suite)
+            if model is None and suite is None:
+                evaluate_start(config, overwrite, export_checkpoint)
+    if model is None:
+        update_cards(config)
     return _folder(config, "evaluate")
 
 
@@ -237,7 +258,7 @@ def _benchmark_texts(config: "RunConfig") -> Path | None:
     return dump_benchmarks(config)
 
 
-def _folder(config: "RunConfig", stage: str) -> Path:
+def _folder(config: "EvaluationRun", stage: str) -> Path:
     return Path(config.output_dir) / stage
 
 

@@ -31,7 +31,6 @@ from electrify.storage.hub import hub_failure
 from electrify.system.bundled import bundled_name, config_names
 from electrify.system.machine import (
     describe_precision,
-    load_warning,
     num_cores,
     unmet_requirements,
     unusable_gpu,
@@ -49,8 +48,13 @@ _SCORES = ("evaluate", *NOISE_SUITES)  # of other encoders in `evaluate-<name>`
 _FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "onnx", *_SCORES)
 # by stage: CPU seconds of its start, and MB of text a CPU second (docs/results.md)
 _CPU_SECONDS = {"clean": (6.0, 1.5), "train-vocab": (8.0, 0.9), "encode": (2.0, 6.0)}
-# what `electrify run CONFIG` needs, and what ONNX files and the text of web pages need
-_EXTRAS = ("pipeline", "model", "benchmarks", "onnx", "web")
+EXTRAS = {
+    "pipeline": "clean, train-vocab, encode",
+    "model": "pretrain, export",
+    "benchmarks": "evaluate, finetune, inspect",
+    "onnx": "export and finetune --onnx",
+    "web": "text of web pages (kind warc)",
+}
 _DEVICES = {  # FLOP/s in matrix products that small networks reach in fine-tuning, assumed
     "one H200": 5e13,
     "two CPU cores": 1e11,
@@ -354,8 +358,10 @@ def list_runs(runs: Path) -> list[str]:
         except (ValueError, OSError) as error:
             what = f"INVALID: {first_line(error)}"
         lines.append(f"  {name}  {what}")
-    lines += ["", "runs"]
-    for run, stages in stages_of_runs(runs).items():
+    lines += ["", "extras", *(f"  {line}" for line in extra_lines()), "", "runs"]
+    found = stages_of_runs(runs)
+    lines += [] if found else [f"  none in {runs}/"]
+    for run, stages in found.items():
         begun = [f"{stage} (partial)" for stage in stages["begun"]]
         lines.append(f"  {run}  {', '.join([*stages['done'], *begun])}")
     return lines
@@ -393,21 +399,27 @@ def check_machine() -> tuple[list[str], bool]:
         f"python {sys.version.split()[0]}, {os.cpu_count()} cores ({num_cores()} for this process),"
         f" {memory:.0f} GiB memory, {shutil.disk_usage('.').free / 2**30:.0f} GiB free here"
     ]
-    if crowded := load_warning():
-        lines.append(f"NOTE: {crowded}")
     sound = True
     if not (3, 11) <= sys.version_info[:2] <= (3, 13):
         lines.append("PROBLEM: Python 3.11, 3.12 or 3.13 is needed")
         sound = False
-    for extra in _EXTRAS:
-        unmet = unmet_requirements(extra)
-        # an extra that is not installed may not be wanted; a library of another version is a fault
-        sound &= all(line.endswith("is missing") for line in unmet)
-        fix = f"{', '.join(unmet)}: pip install 'electrify[{extra}]'" if unmet else "ok"
-        lines.append(f"[{extra}] {fix}")
+    # an extra that is not installed may not be wanted; a library of another version is a fault
+    unmet = [line for extra in EXTRAS for line in unmet_requirements(extra)]
+    sound &= all(line.endswith("is missing") for line in unmet)
+    lines += extra_lines()
     lines += [f"  {name} {number}" for name, number in versions().items()]
     gpus, is_usable = check_gpus()
     return lines + gpus, sound and is_usable
+
+
+def extra_lines() -> list[str]:
+    """What each extra brings, and how to install what is missing."""
+    lines = []
+    for extra, meaning in EXTRAS.items():
+        unmet = ", ".join(unmet_requirements(extra))
+        state = f"{unmet}: pip install 'electrify[{extra}]'" if unmet else "installed"
+        lines.append(f"[{extra}] {meaning}: {state}")
+    return lines
 
 
 def check_gpus() -> tuple[list[str], bool]:

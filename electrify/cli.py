@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -264,31 +263,26 @@ def demo(beam: typer.Context, overrides: Overrides = [], overwrite: Overwrite = 
     run(beam, DEMO, overrides, overwrite=overwrite)
 
 
-@_verb(f"clean {DEMO} -- --direct_num_workers=4")
-def clean(
-    beam: typer.Context,
-    config: ConfigFile,
-    overrides: Overrides = [],
-    overwrite: Overwrite = False,
-) -> None:
-    """Clean and deduplicate raw text."""
-    api.clean(api.load_config(config, overrides), beam_options=beam.obj, overwrite=overwrite)
+def _beam_verb(example: str, meaning: str, work: Callable[..., object]) -> None:
+    """A stage of Beam."""
+
+    def stage(
+        beam: typer.Context,
+        config: ConfigFile,
+        overrides: Overrides = [],
+        overwrite: Overwrite = False,
+    ) -> None:
+        work(api.load_config(config, overrides), beam_options=beam.obj, overwrite=overwrite)
+
+    stage.__doc__, stage.__name__ = meaning, work.__name__
+    _verb(example)(stage)
 
 
-@_verb(f"train-vocab {DEMO}")
-def train_vocab(
-    beam: typer.Context, config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False
-) -> None:
-    """Train a WordPiece tokenizer on the documents."""
-    api.train_vocab(api.load_config(config, overrides), beam_options=beam.obj, overwrite=overwrite)
-
-
-@_verb(f"encode {DEMO} -- --direct_num_workers=2")
-def encode(
-    beam: typer.Context, config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False
-) -> None:
-    """Encode the documents to token shards."""
-    api.encode(api.load_config(config, overrides), beam_options=beam.obj, overwrite=overwrite)
+_beam_verb(f"clean {DEMO} -- --direct_num_workers=4", "Clean and deduplicate raw text.", api.clean)
+_beam_verb(f"train-vocab {DEMO}", "Train a WordPiece tokenizer on the documents.", api.train_vocab)
+_beam_verb(
+    f"encode {DEMO} -- --direct_num_workers=2", "Encode the documents to token shards.", api.encode
+)
 
 
 @_verb(f"pretrain {DEMO} --set pretrain.keep_every_steps=200")
@@ -401,27 +395,12 @@ def evaluate(
         if config
         else _evaluation(model, name, overrides, options)
     )
-    suites: list[str | None] = list(run.evaluate.noise_suites)
     # tasks beside such a suite on the command line are what it looks at; a config has both
-    if not suites or run.evaluate.task_suites or (run.evaluate.has_tasks and not suite):
-        suites.insert(0, None)
-    from benchmarks.evaluate import evaluate, evaluate_start
-    from electrify.stage.plan import named_checkpoint
-
-    with tempfile.TemporaryDirectory() as scratch:
-        weights = None
-        if model and (checkpoint := named_checkpoint(model)):
-            weights = Path(scratch)
-            api.export_checkpoint(checkpoint, weights)
-        for noise_suite in suites:
-            evaluate(run, model, overwrite, weights=weights, name=name, noise_suite=noise_suite)
-            if model is None and noise_suite is None:
-                evaluate_start(run, overwrite, api.export_checkpoint)
+    alone = bool(suite and run.evaluate.noise_suites and not run.evaluate.task_suites)
+    api.evaluate(run, model=model, name=name, overwrite=overwrite, noise_alone=alone)
     is_elsewhere = any(word.startswith("output_dir") for word in overrides)
     scored = config if config and not is_elsewhere else run.output_dir
     log(f"for a page of these scores: electrify report {scored}")
-    if model is None:
-        api.update_cards(run)
 
 
 def _evaluate_checkpoints(run: "RunConfig", steps: str, overwrite: bool) -> None:

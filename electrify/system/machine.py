@@ -22,7 +22,6 @@ from typing import Literal
 Precision = Literal["fp32", "bf16", "fp16"]
 _CPUINFO = Path("/proc/cpuinfo")
 _BF16_FLAGS = ("amx_bf16", "avx512_bf16", "bf16")  # x86, x86, arm
-_LOADED = 1.5  # load average a core from which other programs slow ours, whose own share is about 1
 
 
 def use_utf8() -> None:
@@ -93,17 +92,6 @@ def _core_of(cpu: int) -> str:
         return (topology / "core_cpus_list").read_text()
     except OSError:  # a system that does not tell
         return str(cpu)
-
-
-def load_warning() -> str | None:
-    """What to tell the user where other programs keep this machine busy."""
-    load, cores = os.getloadavg()[0], os.cpu_count() or 1
-    if load < _LOADED * cores:
-        return None
-    return (
-        f"the load average is {load:.1f} on {cores} cores: other programs slow this one down, and "
-        "speeds measured now say little"
-    )
 
 
 def cpu_name() -> str:

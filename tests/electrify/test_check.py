@@ -46,7 +46,7 @@ def config(tmp_path: Path):
         ({"evaluate": {"device": "cuda"}}, r'evaluate\.device = "cuda"'),
         ({"pretrain": {"initial_model": "./no-such"}}, "no such folder"),
         (
-            {"pretrain": {"initial_model": "model/shipped/ko-modern"}},
+            {"pretrain": {"initial_model": "model/shipped/ko-modern/discriminator"}},
             r"does not fit the config: .*Set pretrain\.architecture = \"modern\"",
         ),
         ({"pretrain": {"initial_model": "none/such"}}, "none/such.*HF_HUB_OFFLINE"),

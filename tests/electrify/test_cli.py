@@ -192,7 +192,7 @@ def test_run_reads_its_config_once(monkeypatch, tmp_path: Path):
     path.write_text(text, encoding="utf-8")
     seeds = []
 
-    def work(config, *_):
+    def work(config, *_, **__):
         path.write_text(text.replace("seed = 0", "seed = 1"), encoding="utf-8")
         seeds.append(config.seed)
 

@@ -1,10 +1,9 @@
 """A stand-in of the Hugging Face hub on the loopback: what `datasets`, `huggingface_hub` and
-`transformers` ask of it to read data sets and models, and to upload them. All is kept in memory.
+`transformers` ask of it to read data sets and models. All is kept in memory.
 
 A client reads `HF_ENDPOINT` when it is imported, so it runs in a process of its own: `Hub.environ`.
 """
 
-import base64
 import hashlib
 import json
 import os
@@ -39,7 +38,6 @@ class Hub:
         self.revisions: dict[tuple[str, str], dict[str, str]] = {}
         self.faults: dict[str, Fault | tuple[Fault, int]] = {}  # with a number: so many times
         self.requests: list[str] = []
-        self.private: dict[str, bool] = {}
         self.watch: Callable[[str], object] = str  # is told of each request after its answer
         self._server = _Server(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -106,10 +104,6 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             elif match := _API.fullmatch(raw):
                 parts = [unquote(part or "") for part in match.groups()]
                 self.with_faults(match[2], lambda: self.api(body, *parts))
-            elif raw == "/api/repos/create":
-                asked = json.loads(body)
-                name = f"{asked.get('organization') or 'made'}/{asked['name']}"
-                self.with_faults(name, lambda: self.create(name, asked))
             elif hub.faults.get("*"):
                 self.with_faults("*", self.end_headers)
             else:
@@ -183,20 +177,11 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
         def api(
             self, body: bytes, kind: str, name: str, verb: str, revision: str, rest: str
         ) -> None:
-            if verb == "preupload":
-                mode = {"uploadMode": "regular", "shouldIgnore": False, "oid": None}  # no LFS
-                asked = json.loads(body)["files"]
-                self.send({"files": [{"path": file["path"], **mode} for file in asked]})
-                return
             commit = self.commit_of(kind, name, revision or "main")
             if commit is None:
                 return
             files = hub.commits[kind, name][commit]
-            if verb == "commit":
-                new = hub.add(kind, name, _committed(files, body), revision)
-                url = f"{hub.url}/{name}/commit/{new}"
-                self.send({"commitUrl": url, "commitOid": new, "success": True})
-            elif verb == "tree":
+            if verb == "tree":
                 prefix = rest.strip("/")
                 is_whole = "recursive=true" in self.path.lower()
                 inside = _entries(files, f"{prefix}/" if prefix else "")
@@ -211,18 +196,8 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                 self.send([entry for p, entry in _entries(files).items() if p in asked])
             else:
                 facts: dict[str, Any] = {"_id": "0", "id": name, "sha": commit, "tags": []}
-                facts["private"] = hub.private.get(name, False)
                 facts["siblings"] = [{"rfilename": p, "size": len(d)} for p, d in files.items()]
                 self.send(facts)
-
-        def create(self, name: str, asked: dict[str, Any]) -> None:
-            kind = f"{asked.get('type', 'model')}s"
-            is_new = (kind, name) not in hub.revisions
-            if is_new:
-                hub.add(kind, name, {".gitattributes": b""})
-                hub.private[name] = asked.get("visibility") == "private"
-            prefix = "datasets/" if kind == "datasets" else ""
-            self.send({"url": f"{hub.url}/{prefix}{name}", "id": name}, 200 if is_new else 409)
 
     return Handler
 
@@ -240,14 +215,3 @@ def _entries(files: Files, begin: str = "") -> dict[str, dict[str, Any]]:
         for path, data in (folders | files).items()
         if path.startswith(begin)
     }
-
-
-def _committed(before: Files, body: bytes) -> Files:
-    files = dict(before)
-    for line in map(json.loads, body.splitlines()):
-        value = line["value"]
-        if line["key"] == "file":
-            files[value["path"]] = base64.b64decode(value["content"])
-        elif line["key"] == "deletedFile":
-            del files[value["path"]]
-    return files

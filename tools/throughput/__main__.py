@@ -9,6 +9,7 @@ its `Settings` are the options, which pydantic reads from their words.
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
@@ -16,13 +17,14 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from electrify.stage.folder import write_json
-from electrify.system.machine import load_warning, prepare_threads
+from electrify.system.machine import prepare_threads
 from electrify.system.outcome import UserError, status_of
 from electrify.system.progress import setup_logging, warn
 from tools.throughput.report import Report
 
 _STAGES = ("corpus", "vocab", "pretrain", "finetune")
 _ONLY_AGAINST = ("corpus", "vocab")
+_LOADED = 1.5  # a core; our own share is about 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,8 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     module = importlib.import_module(f"tools.throughput.{'against' if is_against else stage}")
     options = vars(_parser(stage, module).parse_args(words[1:]))
     path = options.pop("json")
-    if loaded := load_warning():
-        warn(loaded)
+    if (load := os.getloadavg()[0]) > _LOADED * (os.cpu_count() or 1):
+        warn(f"the load average is {load:.1f}: other programs run, speeds measured now say little")
 
     def work() -> int:
         try:

@@ -1,4 +1,4 @@
-"""Threads a core that is ours, a busy machine is named, and what bf16 is worth on a CPU."""
+"""Threads a core that is ours, and what bf16 is worth on a CPU."""
 
 import os
 import platform
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from electrify.check import check_machine
 from electrify.system import machine
 from electrify.system.machine import cpu_name, return_freed_memory
 
@@ -27,16 +26,6 @@ def test_a_thread_for_each_core_that_is_ours(monkeypatch):
     os.environ["OMP_NUM_THREADS"] = "7"  # what the user has set stays
     machine.prepare_threads()
     assert os.environ["OMP_NUM_THREADS"] == "7"
-
-
-@pytest.mark.parametrize(("load", "cores", "named"), [(3.5, 2, True), (2.2, 2, False), (20, 64, 0)])
-def test_a_load_well_above_the_cores_is_named(load, cores, named, monkeypatch):
-    monkeypatch.setattr(machine.os, "getloadavg", lambda: (load, 0.0, 0.0))
-    monkeypatch.setattr(machine.os, "cpu_count", lambda: cores)
-    warning = machine.load_warning()
-    assert (warning is not None) == named
-    lines, _ = check_machine()
-    assert any("load average" in line for line in lines) == named
 
 
 X86 = "processor : 0\nmodel name : AMD EPYC 9B14\nflags : fpu avx2 {}\n\nprocessor : 1\nflags : no"
