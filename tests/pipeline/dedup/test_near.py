@@ -145,6 +145,25 @@ def test_equals_brute_force(groups, similarity, bands):
         assert estimated == pytest.approx(_jaccard(*texts))
 
 
+def test_of_texts_with_one_copy_each_every_copy_is_found_and_of_several_what_is_like_the_longest():
+    """25 bands of 5 miss (1 - s^5)^25: two in a million at .83. A copy that is like a removed text
+    alone stays, so at any size of corpus pairs with further copies are found less often."""
+    originals = [_text(f"pair {number}", 60) for number in range(300)]
+    copies = [[*words[:30], _word(4000), *words[31:]] for words in originals]
+    texts = [" ".join(words) for pair in zip(originals, copies, strict=True) for words in pair]
+    kept_of = _deduplicate([texts], list)
+    assert {tuple(sorted((rank, kept))) for rank, (kept, _) in kept_of.items()} == {
+        (2 * number, 2 * number + 1) for number in range(300)
+    }
+    words = _text("several", 60)
+    others = [[*words[:at], *map(_word, range(4000, 4002)), *words[at + 2 :]] for at in (10, 40)]
+    others[0].append("더")  # the longest
+    texts = [" ".join(one) for one in (words, *others)]
+    assert [_jaccard(texts[0], other) >= SIMILARITY for other in texts[1:]] == [True, True]
+    assert _jaccard(*texts[1:]) < SIMILARITY
+    assert [*_deduplicate([texts], list)] == [0]
+
+
 def test_the_order_of_arrival_does_not_matter(monkeypatch):
     groups = _corpus(0, num_originals=60, most=6)
     expected = _deduplicate(groups, list)
