@@ -37,7 +37,7 @@ def corpus(tmp_path_factory):
     with (folder / "b.jsonl").open("ab") as file:
         file.write(b'not json\n{"body": "x"}\n{"text": 5}\n{"text": "\xff"}\n')
     packed = gzip.compress(
-        "\n".join(json.dumps({"text": sentence(i)}) for i in range(400, 1300)).encode()
+        "\n".join(json.dumps({"text": sentence(i)}) for i in range(400, 900)).encode()
     )
     (folder / "c.jsonl.gz").write_bytes(packed[: len(packed) // 2])
     (folder / "d.jsonl").write_bytes(b"")
