@@ -51,7 +51,7 @@ def init(path: str, output: str | None) -> list[str]:
             f"{' '.join(KIND_OF_ENDING)} (.xml of Wikipedia dumps), plain, packed (.gz .zst .bz2 "
             ".xz) or in a .zip"
         )
-    num_tokens = int(sum(source.text_bytes for source in sources) // BYTES_A_TOKEN)
+    num_tokens = int(sum(source.amount.num_bytes for source in sources) // BYTES_A_TOKEN)
     network = _TABLES["networks"][_network(_languages(sources), num_tokens)]
     text = _config(name, target, sources, num_tokens, network)
     parse_config(tomllib.loads(text), str(target))
@@ -75,14 +75,14 @@ def init(path: str, output: str | None) -> list[str]:
 
 
 def _num_documents(sources: Sequence[FoundSource]) -> int:
-    return round(sum(source.num_documents for source in sources))
+    return round(sum(source.amount.num_documents for source in sources))
 
 
 def _languages(sources: Sequence[FoundSource]) -> Counter[str]:
     """Estimated bytes of text by the languages of the sources."""
     languages: Counter[str] = Counter()
     for source in sources:
-        languages[source.source.language] += round(source.text_bytes)
+        languages[source.source.language] += round(source.amount.num_bytes)
     return languages
 
 
@@ -155,11 +155,11 @@ def _size(num_bytes: float) -> str:
 
 def _describe(estimate: FoundSource) -> list[str]:
     """A source in words: amounts, then the choices that a reader may know better."""
-    source = estimate.source
+    source, amount = estimate.source, estimate.amount
     files = "1 file" if estimate.num_files == 1 else f"{estimate.num_files:,} files"
     lines = [
-        f"{source.path}: {files}, {_size(estimate.num_bytes)}, {_about(estimate.num_documents)} "
-        f"documents with {_size(estimate.text_bytes)} of text"
+        f"{source.path}: {files}, {_size(estimate.num_bytes)}, {_about(amount.num_documents)} "
+        f"documents with {_size(amount.num_bytes)} of text"
     ]
     others = ", ".join(field for field in estimate.fields if field != source.text_field)
     if others or source.text_field != "text":

@@ -9,7 +9,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -72,17 +72,27 @@ _LINES_A_BLOCK = 50  # at most, where blank lines are taken for boundaries of do
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class FoundSource:
-    """A source, or the head of one of its files, and estimates of what it holds."""
+class TextAmount(NamedTuple):
+    """What sources hold, estimated from the heads of some files of each."""
+
+    num_bytes: float  # of the documents, as UTF-8
+    num_words: float  # between spaces; where there are none, of six characters
+    num_documents: float
+
+    @property
+    def num_tokens(self) -> float:
+        return self.num_bytes / BYTES_A_TOKEN
+
+
+class FoundSource(NamedTuple):
+    """A source, and what it holds; also of the head of one of its files, without its amount."""
 
     source: Source
     num_files: int
     num_bytes: int  # as they are stored
-    num_documents: float
-    text_bytes: float  # of the documents, as UTF-8
     language_bytes: Mapping[str, int]  # of the documents whose language is known, among those read
     fields: tuple[str, ...]
+    amount: TextAmount = TextAmount(0, 0, 0)
 
 
 def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
@@ -116,18 +126,6 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
                 advice = ARCHIVES_WITHIN
             unread.append(f"{len(paths):,} {ending or 'without an ending'}: {advice}")
     return found_sources, unread
-
-
-class TextAmount(NamedTuple):
-    """What sources hold, estimated from the heads of some files of each."""
-
-    num_bytes: float  # of the documents, as UTF-8
-    num_words: float  # between spaces; where there are none, of six characters
-    num_documents: float
-
-    @property
-    def num_tokens(self) -> float:
-        return self.num_bytes / BYTES_A_TOKEN
 
 
 def amount_of(source: Source) -> TextAmount:
@@ -293,7 +291,7 @@ def _joined(
     documents: Counter[Any] = Counter()
     languages: Counter[str] = Counter()
     for sample in samples:
-        documents[sample.source.document] += round(sample.text_bytes) + 1
+        documents[sample.source.document] += sample.num_bytes
         languages.update(sample.language_bytes)
     encodings = {sample.source.encoding for sample in samples} - {"utf-8"}
     first = samples[0].source
@@ -312,17 +310,11 @@ def _joined(
             "other_languages": () if is_any else others,
         }
     )
-    share = num_bytes / sum(sample.num_bytes for sample in samples)
-    num_documents = share * sum(sample.num_documents for sample in samples)
-    return FoundSource(
-        source,
-        num_files,
-        num_bytes,
-        num_files if source.document == "file" else round(num_documents),
-        round(share * sum(sample.text_bytes for sample in samples)),
-        languages,
-        tuple(dict.fromkeys(field for sample in samples for field in sample.fields)),
-    )
+    fields = tuple(dict.fromkeys(field for sample in samples for field in sample.fields))
+    amount = amount_of(source)
+    if source.document == "file":
+        amount = amount._replace(num_documents=num_files)
+    return FoundSource(source, num_files, num_bytes, languages, fields, amount)
 
 
 def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> FoundSource | str:
@@ -330,7 +322,7 @@ def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> F
     file = InputFile(str(path), num_bytes, file_bytes=num_bytes)
     try:
         source, fields = _described(file, is_document)
-        documents, faults, share = read_head(file, source)
+        documents, faults, _ = read_head(file, source)
     except (UserError, *DAMAGES) as error:
         return _reason(error)
     texts = [document.text for document in documents]
@@ -342,15 +334,8 @@ def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> F
         if code := main_language(head):
             language_bytes[code] += len(head.encode("utf-8", "replace"))
     language = max(language_bytes, key=language_bytes.__getitem__, default="en")
-    return FoundSource(
-        source.model_copy(update={"language": language}),
-        1,
-        num_bytes,
-        len(texts) * share,
-        sum(len(text.encode("utf-8", "replace")) for text in texts) * share,
-        language_bytes,
-        fields,
-    )
+    source = source.model_copy(update={"language": language})
+    return FoundSource(source, 1, num_bytes, language_bytes, fields)
 
 
 def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, ...]]:
@@ -463,8 +448,7 @@ def read_head(file: InputFile, source: Source) -> tuple[list[Raw], list[Fault], 
 # Files that one source may read together, and the path that names exactly these files.
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """Files of one ending whose options agree; `path` is a glob, or that of a single file."""
 
     path: str

@@ -35,7 +35,7 @@ def test_the_text_is_the_field_with_most_letters_and_is_read_by_the_source(tmp_p
     (found,), unread = survey(tmp_path)
     assert (found.source.kind, found.source.text_field) == (kind, "본문")
     assert (found.source.language, unread) == ("ko", [])
-    assert (found.num_documents, found.text_bytes) == (30, 30 * len(KOREAN.encode()))
+    assert (found.amount.num_documents, found.amount.num_bytes) == (30, 30 * len(KOREAN.encode()))
     assert [item.text for item in read_source(found.source)] == [KOREAN] * 30
 
 
@@ -117,11 +117,18 @@ def test_files_that_are_not_examined_beside_others_that_differ_are_counted(tmp_p
 def test_many_small_files_are_documents_and_a_large_one_is_blocks_or_lines(tmp_path):
     files = {f"[글]/{number}.txt": f"{KOREAN}\n\n{number}" for number in range(40)}
     (found,), _ = survey(write_files(tmp_path, files) / "[글]")
-    assert (found.source.document, found.source.name, found.num_documents) == ("file", "[글]", 40)
+    assert (found.source.document, found.source.name, found.amount.num_documents) == (
+        "file",
+        "[글]",
+        40,
+    )
     assert len(read_source(found.source)) == 40
     files = {"blocks.txt": f"{KOREAN}\n{KOREAN}\n\n" * 50, "lines.txt": f"{KOREAN}\n" * 100}
     found = [survey(write_files(tmp_path, files) / name)[0][0] for name in files]
-    assert [(f.source.document, f.num_documents) for f in found] == [("block", 50), ("line", 100)]
+    assert [(f.source.document, f.amount.num_documents) for f in found] == [
+        ("block", 50),
+        ("line", 100),
+    ]
 
 
 def test_amounts_of_a_file_of_which_only_the_head_is_read(tmp_path, monkeypatch):
@@ -131,8 +138,10 @@ def test_amounts_of_a_file_of_which_only_the_head_is_read(tmp_path, monkeypatch)
     monkeypatch.setattr("pipeline.init.survey._SAMPLE_BYTES", 30_000)
     found, _ = survey(tmp_path)
     for source in found:
-        assert source.num_documents == pytest.approx(3_000, rel=0.1)
-        assert source.text_bytes == pytest.approx(sum(len(t.encode()) for t in texts), rel=0.1)
+        assert source.amount.num_documents == pytest.approx(3_000, rel=0.1)
+        assert source.amount.num_bytes == pytest.approx(
+            sum(len(t.encode()) for t in texts), rel=0.1
+        )
 
 
 def test_sources_are_named_by_the_folder_or_archive_that_holds_them(tmp_path):
