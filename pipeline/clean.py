@@ -225,7 +225,11 @@ def clean(
         keep_little_memory()
         with work_folder("clean", config.beam.work_dir, folder, stage.plan) as shared:
             if benchmark_texts is not None:
-                _share_index(benchmark_texts, shared, not config.removes_scored_rows)
+                with shared.scratch() as scratch:
+                    index = scratch / _BENCHMARK_INDEX
+                    write_index(benchmark_texts, index, not config.removes_scored_rows)
+                    return_freed_memory()
+                    shared.publish(index)
             build(pipeline, batches, options, shared)
             _run(pipeline, batches, shared)
             tally = _finish(folder, shared, batches, options)
@@ -233,13 +237,6 @@ def clean(
         return _summary(tally)
 
     run_stage(stage, work, overwrite)
-
-
-def _share_index(benchmark_texts: Path, work: WorkFolder, are_named: bool) -> None:
-    with work.scratch() as folder:
-        write_index(benchmark_texts, folder / _BENCHMARK_INDEX, are_named)
-        return_freed_memory()
-        work.publish(folder / _BENCHMARK_INDEX)
 
 
 _READING = 0.8  # of the time, that the first pass takes

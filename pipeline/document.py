@@ -154,10 +154,6 @@ class DocumentRules:
         is_masked = any(name.endswith("_masked") for name in outcome.changes)
         return masked if kinds or is_masked else mask_pii(raw, self.language)[0]
 
-    def masked(self, text: str) -> str:
-        """A cleaned text without personal data."""
-        return text if self._rules.mask_pii else mask_pii(text, self.language)[0]
-
 
 class DocumentCleaner:
     """Cleans the documents of files by the rules of their sources, and counts what comes in."""
@@ -198,7 +194,7 @@ class DocumentCleaner:
         drop = outcome.drop
         if language == UNDETERMINED:
             drop = Drop("unknown_language", "no model is sure of one")
-        row = _row(file, raw, language, _storable(raw.source) or _name(file, source))
+        row = _row(file, raw, language, _storable(raw.source) or source.name or file.stem)
         if drop is None:
             text = outcome.text
             self._tally.add_statistics(
@@ -274,7 +270,7 @@ class DocumentCleaner:
                 f"{where}: {detail}. Repair the file, take it out of the sources, or set "
                 'clean.damaged_files = "keep" to take what can be read of it'
             )
-        row = _row(file, fault, language, _name(file, source)) | {
+        row = _row(file, fault, language, source.name or file.stem) | {
             "text": mask_pii(fault.text, language)[0],
             "reason": fault.reason,
             "detail": f"{where}: {detail}",
@@ -305,7 +301,8 @@ class DocumentCleaner:
                 row["text"] = result.text
                 continue
             num_characters = len(row["text"])
-            row |= {"text": rules.masked(row["text"]), "reason": drop.reason, "detail": drop.detail}
+            shown = mask_pii(row["text"], row["language"])[0]  # where rules leave personal data
+            row |= {"text": shown, "reason": drop.reason, "detail": drop.detail}
             self._tally.add_removed("removed", row, num_characters)
 
 
@@ -323,10 +320,6 @@ def _row(file: InputFile, item: Raw | Fault, language: str, source: str) -> Row:
 
 def _changed(before: str, after: str) -> str:
     return _storable(changed_part(before, after).strip()) or ""
-
-
-def _name(file: InputFile, source: Source) -> str:
-    return source.name or file.stem
 
 
 def _storable(text: str | None) -> str | None:

@@ -278,7 +278,7 @@ def _hidden_error(error: Exception, runner: Any) -> BaseException | None:
             "kills the largest when memory runs out. Give the same command with fewer: "
             "-- --direct_num_workers=1"
         )
-    is_on_cluster = isinstance(runner, PortableRunner) or _is_dataflow(runner)
+    is_on_cluster = isinstance(runner, PortableRunner) or "Dataflow" in type(runner).__name__
     if is_on_cluster and (lacking := _NO_CODE.search(said)):
         return UserError(
             f"a worker has no electrify, or another version ({lacking[0]}): install the wheel "
@@ -297,10 +297,6 @@ def _hidden_error(error: Exception, runner: Any) -> BaseException | None:
         "logs of the cluster. Finished work stays; when the cluster is sound, the same command "
         "resumes"
     )
-
-
-def _is_dataflow(runner: Any) -> bool:
-    return "Dataflow" in type(runner).__name__
 
 
 def _num_local_workers(options: DirectOptions, words: Sequence[str], seconds: float) -> int:

@@ -89,16 +89,14 @@ def _decided(
     is_affected[owners[repeated]] = True
     is_affected &= rows.column("reason").is_null().to_numpy(zero_copy_only=False)
     changed: list[Row] = rows.take(pa.array(np.flatnonzero(is_affected))).to_pylist()
-    rules_of = {
-        language: config.rules_for(language) for language in {r["language"] for r in changed}
-    }
     for row in changed:
-        rules, whole = rules_of[row["language"]], row["text"]
+        whole = row["text"]
         drop = drops.get(row["rank"]) or _remove_lines(row, quotas, config)
         if drop is None and row["text"] != whole:
+            rules = config.rules_for(row["language"])
             drop = too_short(len(row["text"]), rules.min_characters)
         if drop is not None:
-            text = whole if rules.mask_pii else mask_pii(whole, row["language"])[0]
+            text = mask_pii(whole, row["language"])[0]  # where rules leave personal data
             row |= {"text": text, "reason": drop.reason, "detail": drop.detail}
             tally.add_removed("removed", row, len(whole))
     for name in _CHANGED if changed else ():

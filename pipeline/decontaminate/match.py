@@ -51,10 +51,6 @@ class Copy:
     first: int
     last: int
 
-    @property
-    def span(self) -> slice:
-        return slice(self.first, self.last)
-
 
 @dataclass(frozen=True)
 class GramIndex:
@@ -98,9 +94,6 @@ class GramIndex:
             if copy is not None:
                 copies.append(copy)
         return copies
-
-    def num_letters(self, item: int) -> int:
-        return int(self.starts[item + 1] - self.starts[item])
 
     def _seeds(self, keys: Keys) -> tuple[Ints, Ints, Ints]:
         """(offset in the text, offset among the items' letters, item) of each gram both have."""
@@ -217,7 +210,8 @@ class CopiedText:
         begins = np.append(np.searchsorted(self.offsets, _unit_ends(text)), 0)
         cuts: Ints = np.unique(begins)  # the first letters of sentences, and len(offsets)
         for index, copy in self.copies:
-            is_long = index.num_letters(copy.item) >= SURE_LETTERS[index.width]
+            num_letters = index.starts[copy.item + 1] - index.starts[copy.item]
+            is_long = num_letters >= SURE_LETTERS[index.width]
             if is_long or self._is_alone(cuts, index, copy):
                 yield index, copy
 
@@ -276,7 +270,7 @@ class BenchmarkIndex:
         is_copied = np.zeros(len(offsets), dtype=bool)
         matches: dict[Match, None] = {}
         for index, copy in copied.sure_copies(text):
-            is_copied[copy.span] = True
+            is_copied[copy.first : copy.last] = True
             shown = " ".join(text[offsets[copy.first] : offsets[copy.last - 1] + 1].split())
             tasks = index.tasks[index.task_starts[copy.item] : index.task_starts[copy.item + 1]]
             for task in tasks:

@@ -156,10 +156,9 @@ def _size(num_bytes: float) -> str:
 def _describe(estimate: FoundSource) -> list[str]:
     """A source in words: amounts, then the choices that a reader may know better."""
     source, amount = estimate.source, estimate.amount
-    files = "1 file" if estimate.num_files == 1 else f"{estimate.num_files:,} files"
     lines = [
-        f"{source.path}: {files}, {_size(estimate.num_bytes)}, {_about(amount.num_documents)} "
-        f"documents with {_size(amount.num_bytes)} of text"
+        f"{source.path}: {estimate.num_files:,} file(s), {_size(estimate.num_bytes)}, "
+        f"{_about(amount.num_documents)} documents with {_size(amount.num_bytes)} of text"
     ]
     others = ", ".join(field for field in estimate.fields if field != source.text_field)
     if others or source.text_field != "text":
@@ -168,8 +167,6 @@ def _describe(estimate: FoundSource) -> list[str]:
         lines.append(f"its first row is data; here its columns are {', '.join(source.columns)}")
     if source.kind == "text":
         lines.append(f'a document is a {source.document} ("file", "line" or "block")')
-    if source.encoding != "utf-8":
-        lines.append(f"in {source.encoding}")
     known = sum(estimate.language_bytes.values())
     shares = Counter(estimate.language_bytes).most_common(5)
     shown = ", ".join(f"{code} {size / known:.0%}" for code, size in shares if 200 * size > known)

@@ -305,7 +305,6 @@ def report_json(tally: Tally) -> dict[str, Any]:
     return {
         "totals": {name: tally.total(name) for name in (*TOTALS, "removed", "malformed")},
         "sources": group_by(documents, ["language", "source"], TOTALS),
-        "languages": group_by(documents, ["language"], TOTALS),
         "lengths": group_by(documents, ["characters"], TOTALS[:2]),
         **{name: tally.rows(name) for name in TABLES if name != "documents"},
         "statistics": [

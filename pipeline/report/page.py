@@ -25,7 +25,6 @@ def _page(report: Report) -> Page:
     _result(page, report)
     for title, add in {
         "Sources": _sources,
-        "Languages": _languages,
         "Lengths": _lengths,
         "Statistics and limits": _statistics,
         "Removed documents by source": _removed,
@@ -39,7 +38,7 @@ def _page(report: Report) -> Page:
 
 def _result(page: Page, report: Report) -> None:
     """The verdict, what went by reason, and the rows left after each reason."""
-    totals, num_languages = report["totals"], len(report["languages"])
+    totals, num_languages = report["totals"], len({r["language"] for r in report["sources"]})
     num_rows = totals["documents_in"] + totals["malformed"]
     kept, characters = totals["documents_kept"], totals["characters_kept"]
     page.verdict(
@@ -92,16 +91,10 @@ def _sources(page: Page, report: Report) -> None:
     _table(page, headers, report["sources"], "characters_kept")
 
 
-def _languages(page: Page, report: Report) -> None:
-    headers = ("language", "documents in", "kept", "characters in", "kept")
-    _table(page, headers, report["languages"])
-
-
 def _lengths(page: Page, report: Report) -> None:
     page.paragraph("Documents by number of characters, as they were read and as they were kept.")
-    headers = ("characters", "documents in", "kept")
     rows = [(f"{row['characters']:,} or more", *[*row.values()][1:]) for row in report["lengths"]]
-    page.table(headers, rows)
+    page.table(("characters", "documents in", "kept"), rows)
 
 
 def _statistics(page: Page, report: Report) -> None:
@@ -152,14 +145,12 @@ def _contamination(page: Page, report: Report) -> None:
 
 def _faults(page: Page, report: Report) -> None:
     files, num_malformed = report["files"], report["totals"]["malformed"]
-    empty = [file["path"] for file in files if not file["documents"] + file["malformed"]]
+    num_empty = sum(not file["documents"] + file["malformed"] for file in files)
     page.paragraph(
-        f"{len(files):,} files read, {len(empty):,} of them without a document; "
+        f"{len(files):,} files read, {num_empty:,} of them without a document; "
         f"{num_malformed:,} rows could not be read."
     )
     _table(page, ("file", "documents", "rows not read"), files, "malformed")
-    if empty:
-        page.text_samples("Files without a document", [("", path) for path in empty[:_MAX_ROWS]])
     if num_malformed:
         faults = sum_by(report["malformed"], "reason", "documents")
         page.table(("fault", "rows"), list(faults.items()))

@@ -171,10 +171,6 @@ class LimitRule(NamedTuple):
     num_words: int = 0
     num_lines: int = 0
 
-    @property
-    def is_least(self) -> bool:
-        return self.limit.startswith("min_")
-
 
 class Statistics:
     """A text's statistics, named as the limits are: `words` of `min_words`; fractions of 0 to 1.
@@ -301,7 +297,7 @@ def broken_limit(text: str, language: str, bounds: Bounds) -> Drop | None:
     statistics = Statistics(text, language)
     for rule, limit in bounds:
         value = statistics.value(rule)
-        if value is not None and (value < limit if rule.is_least else value > limit):
+        if value is not None and (value < limit if rule.limit[:4] == "min_" else value > limit):
             return Drop(rule.reason, f"{value:.4g}; {rule.limit} = {limit:g}")
     return None
 

@@ -42,7 +42,6 @@ DAMAGES = (
     UnicodeDecodeError,
     MemoryError,
 )
-_LARGE_WINDOW = "Frame requires too much memory"  # says Arrow of a .zst
 _HEAD_ROWS = 100
 _UNREADABLE, _MISSING = "unreadable_file", "missing_field"
 _ENCODING = ("invalid_utf8", "wrong_encoding")
@@ -90,9 +89,7 @@ def _until_unreadable(
             row = item.row
             yield item
     except DAMAGES as error:
-        is_whole = _LARGE_WINDOW in str(error)
-        advice = "; it is whole: unpack it with zstd -d --long=31 FILE" if is_whole else ""
-        yield Fault(row + 1, _UNREADABLE, f"{type(error).__name__}: {error}{advice}")
+        yield Fault(row + 1, _UNREADABLE, f"{type(error).__name__}: {error}")
 
 
 def _refuse_other_kinds(

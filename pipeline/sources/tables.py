@@ -194,18 +194,13 @@ def _bytes_of(column: pa.Array) -> list[bytes | None]:
 
 
 def _row(row: int, record: dict[str, bytes | None], source: Source, max_bytes: int) -> Raw | Fault:
-    name = source.text_field
-    data = record[name]
-    fields = {
+    fields: dict[str, str | None] = {
         column: None if value is None else value.decode("utf-8", "replace")
         for column, value in record.items()
-        if column != name
+        if column != source.text_field
     }
-    source_id = id_of(fields, source)
-    if data is None:
-        detail = f"column {name!r} is null, not a string"
-        return Fault(row, "wrong_type", detail, source_id=source_id)
-    text = text_of(row, data, source, max_bytes)
+    data = record[source.text_field]
+    text = None if data is None else text_of(row, data, source, max_bytes)
     if isinstance(text, Fault):
-        return replace(text, source_id=source_id)
-    return take_fields(row, fields | {name: text}, source)
+        return replace(text, source_id=id_of(fields, source))
+    return take_fields(row, fields | {source.text_field: text}, source)

@@ -128,14 +128,6 @@ def test_truncated_file_keeps_what_came_before(tmp_path, ending):
     assert (fault.reason, fault.row) == ("unreadable_file", len(documents) + 1)
 
 
-def test_a_window_above_what_zstd_may_take_is_no_damage(tmp_path):
-    parameters = zstandard.ZstdCompressionParameters(window_log=28)
-    packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
-    data = packer.compress(b'{"text": "a"}\n') + packer.flush()  # of unknown size: a full window
-    (fault,) = read_data(tmp_path, data, name="a.jsonl.zst")
-    assert fault.detail.endswith("it is whole: unpack it with zstd -d --long=31 FILE")
-
-
 def test_fields_of_a_row(tmp_path):
     data = (
         '{"body": "가", "source": "s", "url": "u", "licence": "l", "id": "x"}\r\n'
