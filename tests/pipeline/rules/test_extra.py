@@ -111,10 +111,7 @@ def test_a_cleaning_uses_the_rules_and_is_made_anew_when_their_code_changes(file
     assert len(documents(folder)) == 2
 
 
-@pytest.mark.parametrize(
-    "text", ["연락은 hong%naver.com 으로", "a@b.kr, 연락은 hong%naver.com 으로"]
-)
-def test_a_removed_text_shows_no_personal_data_that_a_rule_has_made(tmp_path, text):
+def test_a_removed_text_shows_no_personal_data_that_a_rule_has_made(tmp_path):
     """The rule makes an address of a text and removes it, after addresses were masked."""
     code = """
 def unescape(text, language):
@@ -126,7 +123,7 @@ def drop_all(text, language):
 """
     path = tmp_path / "made.py"
     path.write_text(code, encoding="utf-8")
-    rules = rules_of(f"{path}:unescape", f"{path}:drop_all")
+    rules, text = rules_of(f"{path}:unescape", f"{path}:drop_all"), "연락은 hong%naver.com 으로"
     shown = rules.shown(text, rules.clean(text))
     assert shown.endswith("연락은 <email> 으로")
     assert "@" not in shown

@@ -3,7 +3,6 @@
 import bz2
 import gzip
 import json
-import logging
 import lzma
 import random
 import shutil
@@ -18,11 +17,9 @@ import pytest
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 from electrify.system.outcome import UserError
-from pipeline.clean import clean
 from pipeline.sources.files import expand_sources, fingerprints
 from pipeline.sources.input_file import Raw
-from tests.pipeline.builders import config_of, manifest
-from tests.pipeline.sources.reading import read_files, source_of, write_files, write_rows
+from tests.pipeline.sources.reading import read_files, source_of, write_rows
 
 _NUMBERS = random.Random(0)
 TEXTS = [f"글 {_NUMBERS.randbytes(60).hex()}" for _ in range(1000)]  # no packing makes it small
@@ -138,24 +135,3 @@ def test_relative_paths_are_read_from_where_they_were_listed(tmp_path, monkeypat
     shutil.rmtree(tmp_path / "data")
     with pytest.raises(ValueError, match=r"cannot be read: .*FileNotFoundError"):
         read_files(files, source)
-
-
-def test_a_damaged_file_stops_the_stage_unless_what_is_left_of_it_is_wanted(
-    tmp_path, caplog, monkeypatch
-):
-    monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
-    whole = '{"text": "온전한 글 하나가 여기에 있다."}\n'
-    write_files(tmp_path, {"a.jsonl.gz": FILES["a.jsonl.gz"][:40_000], "b.jsonl": whole})
-
-    def run(**more):
-        more["near_dedup"] = {"enabled": False}
-        clean(config_of(tmp_path, [tmp_path / "*.jsonl*"], **more), [], overwrite=False)
-
-    message = r'a\.jsonl\.gz:\d+: EOFError: .*clean\.damaged_files = "keep"'
-    with pytest.raises(ValueError, match=message):
-        run()
-    run(damaged_files="keep")
-    counts = manifest(tmp_path / "out" / "clean")["counts"]
-    assert counts["malformed"] == 1
-    assert "1 damaged file(s) were read up to the damage" in caplog.text
-    assert 250 < counts["documents_in"] < len(TEXTS)

@@ -102,6 +102,8 @@ def test_no_file_behind_a_link_or_in_a_closed_folder_is_left_out(tmp_path, monke
         ("a.txt", "", r"it is a folder: write .*/\*"),
         ("a.csv.gz", "a.*", r'sources\[0\].*cannot read .*a\.csv\.gz, .*kind = "csv"'),
         ("b.jsonl.gz.gz", "b.*", r"cannot read .*b\.jsonl\.gz\.gz, packed twice: unpack it once"),
+        ("c.tar.zst", "c.*", r"cannot read .*c\.tar\.zst, .*tar xf FILE"),
+        ("c.tgz", "c.tgz::*.json", r"c\.tgz is .*tar xf FILE"),
         ("b.hwp", "b.*", r"sources\[0\].*cannot read .*b\.hwp, .*hwp5txt"),
         # a glob that nearly matches is answered with one that does
         ("[1] 글/a.txt", "[1] 글/*.txt", re.escape("/[[]1] 글/*.txt (")),
