@@ -1,6 +1,5 @@
 """How good a vocabulary is, as numbers and as segmentations to look at, and the page of them."""
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
@@ -8,7 +7,7 @@ from typing import Any, NamedTuple
 
 from electrify.page.page import Page
 from vocab.segment import surface
-from vocab.tokenizer import is_special, pieces_of
+from vocab.tokenizer import UNK, is_special, pieces_of
 
 
 def report_page(report: Mapping[str, Any], title: str) -> Page:
@@ -20,10 +19,8 @@ def report_page(report: Mapping[str, Any], title: str) -> Page:
     page.verdict(f"{report['vocab_size']:,} pieces; pieces a word: {fertility}.")
     rows = [{"language": language} | figures for language, figures in languages.items()]
     _table(page, rows, "Over a sample of documents; a word is what stands between spaces.")
-    for title, name in (("Sources", "sources"), ("Beside other vocabularies", "compared")):
-        if report.get(name):
-            with page.fold(title, is_section=True):
-                _table(page, report[name])
+    with page.fold("Sources", is_section=True):
+        _table(page, report["sources"])
     with page.fold("Pieces and segmentations", is_section=True):
         page.text_samples("Longest pieces", [("", "  ".join(report["longest_pieces"]))])
         segmented = [(s["language"], " ".join(s["pieces"])) for s in report["samples"]]
@@ -46,32 +43,20 @@ class SampleText(NamedTuple):
 
 
 def vocab_report(
-    tokenizers: Mapping[str, Any],
-    samples: Sequence[SampleText],
-    sentences: Iterable[tuple[str, str]],
+    tokenizer: Any, samples: Sequence[SampleText], sentences: Iterable[tuple[str, str]]
 ) -> dict[str, Any]:
-    """Figures of the first tokenizer by language and source, and of all by language; its longest
-    pieces, and segmentations of `sentences`, which are (language, text) pairs."""
-    tokenizer, *_ = tokenizers.values()
-    pieces = pieces_of(tokenizer)
-    texts = [SampleText(sample.language, "", sample.text) for sample in samples]
-    by_language = {name: sample_report(each, texts) for name, each in tokenizers.items()}
-    figures = sample_report(tokenizer, samples)
+    """Figures of a tokenizer by language and by source; its longest pieces, and segmentations of
+    `sentences`, which are (language, text) pairs."""
+    pieces, sums = pieces_of(tokenizer), sample_sums(tokenizer, samples)
+    by_language: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for (language, _), counts in sums.items():
+        by_language[language].update(counts)
     return {
         "vocab_size": len(pieces),
-        "languages": {
-            language: row for (language, _), row in next(iter(by_language.values())).items()
-        },
+        "languages": {language: _figures(counts) for language, counts in by_language.items()},
         "sources": [
-            {"language": language, "source": source} | row
-            for (language, source), row in figures.items()
-        ],
-        "compared": [
-            {"tokenizer": name, "pieces": tokenizers[name].get_vocab_size(), "language": language}
-            | {key: row[key] for key in ("pieces_per_word", "unk_piece_fraction")}
-            for name, rows in by_language.items()
-            for (language, _), row in rows.items()
-            if len(tokenizers) > 1
+            {"language": language, "source": source} | _figures(counts)
+            for (language, source), counts in sums.items()
         ],
         "longest_pieces": longest(pieces),
         "samples": [
@@ -81,29 +66,30 @@ def vocab_report(
     }
 
 
-def sample_report(
+def sample_sums(
     tokenizer: Any, samples: Iterable[SampleText]
-) -> dict[tuple[str, str], dict[str, float]]:
-    """Fertility and [UNK] of documents by language and source; words as spaces part them."""
-    sums_by_source: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    model = json.loads(tokenizer.to_str())["model"]  # of others it need not be a WordPiece
-    unknown = model.get("unk_id", tokenizer.token_to_id(model.get("unk_token") or ""))
+) -> dict[tuple[str, str], Counter[str]]:
+    """Counts of words (as spaces part them), pieces and bytes by language and source."""
+    sums: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    unknown = tokenizer.token_to_id(UNK)
     for sample in samples:
         ids = tokenizer.encode(sample.text, add_special_tokens=False).ids
-        sums_by_source[sample.language, sample.source].update(
+        sums[sample.language, sample.source].update(
             num_words=len(sample.text.split()),
             num_pieces=len(ids),
             num_unknown_pieces=ids.count(unknown),
-            bytes=len(sample.text.encode("utf-8", "replace")),
+            num_bytes=len(sample.text.encode("utf-8", "replace")),
         )
+    return dict(sorted(sums.items()))
+
+
+def _figures(counts: Mapping[str, int]) -> dict[str, float]:
+    """Fertility and [UNK]."""
     return {
-        key: {name: sums[name] for name in ("num_words", "num_pieces", "num_unknown_pieces")}
-        | {
-            "pieces_per_word": _ratio(sums["num_pieces"], sums["num_words"]),
-            "bytes_per_piece": _ratio(sums["bytes"], sums["num_pieces"]),
-            "unk_piece_fraction": _ratio(sums["num_unknown_pieces"], sums["num_pieces"]),
-        }
-        for key, sums in sorted(sums_by_source.items())
+        **{name: counts[name] for name in ("num_words", "num_pieces", "num_unknown_pieces")},
+        "pieces_per_word": _ratio(counts["num_pieces"], counts["num_words"]),
+        "bytes_per_piece": _ratio(counts["num_bytes"], counts["num_pieces"]),
+        "unk_piece_fraction": _ratio(counts["num_unknown_pieces"], counts["num_pieces"]),
     }
 
 

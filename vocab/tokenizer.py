@@ -16,7 +16,6 @@ from tokenizers.models import WordPiece
 from electrify.stage.folder import file_sha256, write_json, write_text
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError, panics_as_errors
-from electrify.system.progress import warn
 from vocab.pretokenize import MASK_WORDS, PlainWords, normalizer, pre_tokenizer
 from vocab.segment import PREFIX, SPECIAL_TOKENS, isolated_pattern, wordpiece_model
 
@@ -166,14 +165,9 @@ def read_pieces(path: Path) -> list[str]:
 def is_lowercase(path: Path) -> bool | None:
     """Whether the vocabulary is for lower-cased text; None if nothing beside it says so."""
     said = _beside(path, "tokenizer_config.json").get("do_lower_case")
-    lowercase = _bert_normalizer(path).get("lowercase") if said is None else said
+    steps = _beside(path, TOKENIZER_FILE).get("normalizer") or {}  # BERT's, or others
+    lowercase = steps.get("lowercase") if said is None else said
     return lowercase if isinstance(lowercase, bool) else None
-
-
-def _bert_normalizer(path: Path) -> dict[str, Any]:
-    """Of tokenizer.json, if it is BERT's."""
-    found = _beside(path, TOKENIZER_FILE).get("normalizer") or {}
-    return found if found.get("type") == "BertNormalizer" else {}
 
 
 def _beside(path: Path, name: str) -> dict[str, Any]:
@@ -183,21 +177,6 @@ def _beside(path: Path, name: str) -> dict[str, Any]:
     return options if isinstance(options, dict) else {}
 
 
-def load_reference(path: Path) -> Any:
-    """The tokenizer of a folder with tokenizer.json; of a vocab.txt, one normalised as ours.
-
-    Text such as `[MASK]` is text, as when a corpus is encoded.
-    """
-    if (path / TOKENIZER_FILE).is_file():
-        tokenizer = read_tokenizer(path / TOKENIZER_FILE)
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-    else:
-        tokenizer = build_tokenizer(read_pieces(path), bool(is_lowercase(path)))
-    tokenizer.encode_special_tokens = True
-    return tokenizer
-
-
 def check_extendable(path: Path, lowercase: bool) -> list[str]:
     """The pieces of `vocab.extend`; `ValueError` if its case is not the config's."""
     theirs = is_lowercase(path)
@@ -205,12 +184,6 @@ def check_extendable(path: Path, lowercase: bool) -> list[str]:
         raise UserError(
             f"vocab.extend = {str(path)!r} has do_lower_case = {theirs}; "
             f"set vocab.lowercase = {str(theirs).lower()}"
-        )
-    steps = _bert_normalizer(path)
-    if theirs and steps and steps.get("strip_accents") is not False:  # by default as case
-        warn(
-            f"vocab.extend = {str(path)!r}: its tokenizer takes accents off and Hangul apart into "
-            "letters (strip_accents), this one does neither: its pieces do not fit such text"
         )
     return read_pieces(path)
 

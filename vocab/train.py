@@ -24,7 +24,7 @@ from vocab.pretokenize import mask_words_of
 from vocab.report import SampleText, report_page, vocab_report
 from vocab.segment import SPECIAL_TOKENS
 from vocab.shards.sequences import sampling_fractions
-from vocab.tokenizer import build_tokenizer, check_extendable, load_reference, save_tokenizer
+from vocab.tokenizer import build_tokenizer, check_extendable, save_tokenizer
 from vocab.words import language_totals, read_batches, weighted
 
 NUM_SAMPLES = 12  # segmented sentences of each language in the report
@@ -43,7 +43,6 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
 
         keep_little_memory()
         first_pieces = first_pieces_of(options, mask_words_of(config))
-        references = {path: load_reference(Path(path)) for path in options.references}
         documents = document_paths(output_dir(config) / "clean")
         counts_path = folder / "word_counts.parquet"
         write_word_counts(documents, counts_path, options, stage.plan, config.beam, beam_options)
@@ -64,8 +63,7 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
 
         tokenizer.encode_special_tokens = True  # "[MASK]" in a document is text, as in encoding
         samples = list(sample_documents(documents))
-        tokenizers = {config.name: tokenizer} | references
-        report = vocab_report(tokenizers, samples, sample_sentences(samples, num_words))
+        report = vocab_report(tokenizer, samples, sample_sentences(samples, num_words))
         counts_path.unlink()  # large, and nothing later needs it
         write_json(folder / "report.json", report)
         report_page(report, f"{config.name}: vocabulary").write(folder / "report.html")
@@ -80,8 +78,6 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
 def check_vocab_inputs(config: RunConfig) -> None:
     """`UserError` if what `[vocab]` names cannot be read, or does not fit its size."""
     first_pieces_of(config.vocab, mask_words_of(config))
-    for path in config.vocab.references:
-        load_reference(Path(path))
 
 
 def first_pieces_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> tuple[str, ...]:

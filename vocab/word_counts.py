@@ -202,7 +202,7 @@ def _marked(words: pa.ChunkedArray, cuts: Cuts, num_threads: int) -> pa.Array:
     """The words with their parts marked; null where a word is one part."""
     if cuts == "none":
         return pa.nulls(len(words), pa.string())
-    is_korean = pc.match_substring_regex(words, r"\p{Hangul}").combine_chunks()
+    is_korean = pc.match_substring_regex(words, "[가-힣]").combine_chunks()
     parts = morphemes_of(words.filter(is_korean).to_pylist(), cuts, num_threads)
     marked = [CUT.join(cut) if len(cut) > 1 else None for cut in parts]
     # of all others nothing becomes an object of Python

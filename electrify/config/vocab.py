@@ -63,8 +63,6 @@ class VocabConfig(Section):
     extend: LocalPath | None = None
     """Tokenizer folder or `vocab.txt` whose pieces keep their ids. New pieces follow up to
     `size`."""
-    references: tuple[LocalPath, ...] = ()
-    """Tokenizer folders or `vocab.txt` files that the report compares with."""
 
     def sized(self, num_words: float, num_first: int) -> Self:
         """The options with a size in numbers, for a text of so many running words and so many

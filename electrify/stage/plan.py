@@ -102,14 +102,11 @@ def stage_options(config: RunConfig, name: str) -> dict[str, Any]:
 
 
 def vocab_stage(config: RunConfig) -> Stage:
-    """Documents to a tokenizer, and a report that compares it with `vocab.references`; of their
-    paths the contents count."""
+    """Documents to a tokenizer, and a report on it; of `vocab.extend` the contents count."""
     folder = output_dir(config)
     inputs, reads = _earlier(config, "clean")
     if config.vocab.extend:
         inputs["vocab.extend"] = _vocabulary_digest(config.vocab.extend)
-    for path in config.vocab.references:
-        inputs[f"vocab.references {bundled_name(path)}"] = _vocabulary_digest(path)
     options = stage_options(config, "vocab")
     return Stage("train-vocab", folder / "vocab", options, inputs, reads=reads)
 

@@ -86,7 +86,7 @@ def test_what_follows_from_the_length_is_named_where_it_keeps_a_run_from_going_o
     mlm = FLAT | {"mlm_steps_fraction": 0.5}
     pretrain(make_run(tmp_path / "run", **mlm, num_steps=16, warmup_steps=1))
     longer = {"num_steps": 32, "warmup_steps": 2}
-    sets = r"--set pretrain\.warmup_steps=1 --set pretrain\.mlm_steps_fraction=0\.25"
+    sets = r"`pretrain\.warmup_steps=1` and `pretrain\.mlm_steps_fraction=0\.25`"
     with pytest.raises(ValueError, match=rf"{sets} it has its first 13 and goes on"):
         pretrain(make_run(tmp_path / "run", **mlm, **longer))
 

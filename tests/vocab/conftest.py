@@ -1,5 +1,6 @@
 """A small corpus as the stage before leaves it; words from what is in memory."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -98,9 +99,10 @@ def count_words(texts: Iterable[str], lowercase: bool, split_digits: bool = Fals
 
 
 def marked(words: Mapping[str, int], cuts: str = "all") -> dict[str, int]:
-    """The words with CUT between their parts."""
-    parts = morphemes_of(sorted(words), cuts)
-    return {CUT.join(of): words[word] for word, of in zip(sorted(words), parts, strict=True)}
+    """The words, the Korean ones with CUT between their parts."""
+    korean = [word for word in sorted(words) if re.search("[가-힣]", word)]
+    parts = dict(zip(korean, morphemes_of(korean, cuts), strict=True))
+    return {CUT.join(parts.get(word, [word])): words[word] for word in sorted(words)}
 
 
 def batches_of(words: Mapping[str, int], language: str = "") -> Batches:

@@ -179,15 +179,6 @@ def test_pieces_that_cross_boundaries_are_pruned_first():
         assert ("##명의" in pieces) == is_kept
 
 
-def test_morphemes_beat_whitespace_at_the_particles(words):
-    cut, crossed = marked(words, "nominal"), {}
-    for name, trained in (("whitespace", words), ("kiwi", cut)):
-        pieces = train_wordpiece(batches_of(trained), vocab_options(600))
-        segments = Segmenter(pieces).segment(list(cut))
-        crossed[name] = len(segments.crossing()[1]) / len(segments.cut)
-    assert crossed["kiwi"] < 0.05 < crossed["whitespace"]
-
-
 def test_the_common_syllables_are_those_of_ks_x_1001():
     common, every = hangul_syllables("common"), hangul_syllables("all")
     assert (len(common), len(set(common)), len(every)) == (2350, 2350, 11172)

@@ -42,7 +42,6 @@ HANGUL = st.sampled_from("가나다했학교에서습니다갑봤은는이ㅋㅎ
         ("갑니다", ["갑", "니다"]),
         ("도와줘서", ["도와줘", "서"]),
         ("123에서", ["123", "에서"]),
-        ("library", ["library"]),
     ],
 )
 def test_words_are_cut_into_stem_particles_endings(word, pieces):

@@ -21,7 +21,6 @@ from vocab.segment import SPECIAL_TOKENS
 from vocab.tokenizer import (
     build_tokenizer,
     check_extendable,
-    load_reference,
     load_tokenizer,
     read_pieces,
     save_tokenizer,
@@ -69,19 +68,6 @@ def test_transformers_knows_the_special_tokens_and_segments(folder):
     assert pair["input_ids"][0] == 2
     assert pair["input_ids"][-1] == 3
     assert tokenizer.convert_ids_to_tokens(tokenizer("a [MASK]")["input_ids"])[2] == "[MASK]"
-
-
-def test_an_electra_model_folder_keeps_the_normaliser(folder, tmp_path):
-    for file in folder.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    (tmp_path / "config.json").write_text('{"model_type": "electra"}')
-    text = unicodedata.normalize("NFD", "École 한국어를")
-    expected = load_tokenizer(folder).encode(text).ids
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
-    assert tokenizer(text)["input_ids"] == expected
-    assert 1 not in expected
-    tokenizer.save_pretrained(tmp_path / "again")
-    assert AutoTokenizer.from_pretrained(tmp_path / "again")(text)["input_ids"] == expected
 
 
 @pytest.mark.parametrize("part", ["discriminator", "generator"])
@@ -150,14 +136,9 @@ def vocabulary(tmp_path):
     return tmp_path
 
 
-def test_a_folder_and_its_vocab_txt_alone_are_the_same_reference(vocabulary):
-    """In its own case, and special tokens in a document are text."""
+def test_a_folder_and_its_vocab_txt_alone_have_the_same_pieces(vocabulary):
     for _ in range(2):
         assert read_pieces(vocabulary) == read_pieces(vocabulary / "vocab.txt") == OTHER_PIECES
-        reference = load_reference(vocabulary)
-        assert reference.encode("학교에서 A").tokens == ["[CLS]", "학교", "##에서", "a", "[SEP]"]
-        tokens = reference.encode("학교 [SEP]", add_special_tokens=False).tokens
-        assert tokens == ["학교", "[UNK]", "[UNK]", "[UNK]"]
         (vocabulary / "tokenizer.json").unlink(missing_ok=True)
 
 
@@ -172,16 +153,8 @@ def test_extension_keeps_the_ids_and_puts_new_tokens_behind(vocabulary):
     assert first_pieces_of(VocabConfig()) == SPECIAL_TOKENS
 
 
-def test_extension_warns_of_a_tokenizer_that_takes_hangul_apart(vocabulary, caplog):
-    check_extendable(vocabulary, lowercase=True)
-    assert not caplog.text
-    (vocabulary / "tokenizer_config.json").unlink()
-    steps = json.loads((vocabulary / "tokenizer.json").read_text("utf-8"))
-    switches = dict.fromkeys(("clean_text", "handle_chinese_chars", "lowercase"), True)
-    steps["normalizer"] = switches | {"type": "BertNormalizer", "strip_accents": None}
-    (vocabulary / "tokenizer.json").write_text(json.dumps(steps))
-    check_extendable(vocabulary, lowercase=True)
-    assert "Hangul apart" in caplog.text
+def test_a_vocabulary_of_another_case_is_not_extended(vocabulary):
+    assert check_extendable(vocabulary, lowercase=True) == OTHER_PIECES
     with pytest.raises(ValueError, match=r"do_lower_case = True; set vocab\.lowercase = true"):
         check_extendable(vocabulary, lowercase=False)
 

@@ -10,7 +10,6 @@ from pipeline.documents import document_paths
 from tests.vocab.shard_files import read_all
 from vocab.encode import check_sources, encode, split_of
 from vocab.pretokenize import MASK_WORDS
-from vocab.segment import SPECIAL_TOKENS
 from vocab.shards.files import SPLITS, TokenShards
 from vocab.tokenizer import load_tokenizer, tokenizer_sha256
 from vocab.train import train_vocab
@@ -42,17 +41,9 @@ def digests(folder):
 
 
 @pytest.fixture(scope="module")
-def reference(tmp_path_factory):
-    """The option that has the vocabulary compared with another one."""
-    path = tmp_path_factory.mktemp("other") / "vocab.txt"
-    path.write_text("\n".join([*SPECIAL_TOKENS, "가", "a"]), encoding="utf-8")
-    return f'references = ["{path}"]'
-
-
-@pytest.fixture(scope="module")
-def finished(make_run_in, documents, reference, tmp_path_factory):
+def finished(make_run_in, documents, tmp_path_factory):
     folder = tmp_path_factory.mktemp("finished") / "run"
-    return run(make_run_in(folder, corpus(documents), vocab=reference))
+    return run(make_run_in(folder, corpus(documents)))
 
 
 def again(finished, tmp_path, *options):
@@ -71,7 +62,6 @@ def test_the_folders_hold_what_they_promise(finished):
     assert report["vocab_size"] == 600
     assert report["languages"]["ko"]["unk_piece_fraction"] == 0
     assert {sample["language"] for sample in report["samples"]} == {"ko", "en"}
-    assert [row["language"] for row in report["compared"]] == ["en", "ko", "en", "ko"]
 
 
 def test_shards_are_the_encoded_documents_in_order(finished, documents):
@@ -132,11 +122,9 @@ def test_odd_documents(make_run, documents):
 
 
 @pytest.mark.slow
-def test_a_second_run_in_several_processes_makes_the_same_bytes(
-    finished, make_run, documents, reference
-):
+def test_a_second_run_in_several_processes_makes_the_same_bytes(finished, make_run, documents):
     workers = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
-    second = run(make_run(corpus(documents), vocab=reference), workers)
+    second = run(make_run(corpus(documents)), workers)
     for stage in ("vocab", "shards"):
         assert digests(finished / stage) == digests(second / stage)
 
@@ -150,14 +138,12 @@ def test_equal_texts_fall_into_one_split_and_shares_hold():
     assert {split_of(text, 0.2) for text in valid} == {"valid"}
 
 
-def test_an_old_vocabulary_is_kept_or_extended_on_other_text(
-    make_run_in, documents, tmp_path, caplog
-):
+def test_an_old_vocabulary_is_extended_on_other_text(make_run_in, documents, tmp_path, caplog):
     english = [(language, text) for language, text in corpus(documents, 20) if language == "en"]
-    sizes = {"old": 150, "kept": 150, "extended": 210}
+    sizes = {"old": 150, "extended": 210}
     folders = {name: tmp_path / name for name in sizes}
     for name, size in sizes.items():
-        # the old one without pieces for masks of personal data, which kept ones must not need
+        # the old one without pieces for masks of personal data
         options = [f"vocab.size={size}", f"clean.mask_pii={str(name != 'old').lower()}"]
         if name != "old":
             options.append(f"vocab.extend={folders['old'] / 'vocab'}")
@@ -165,10 +151,7 @@ def test_an_old_vocabulary_is_kept_or_extended_on_other_text(
         caplog.clear()
         train_vocab(load_config(folders[name] / "test.toml", options), [], overwrite=False)
         assert ("ko text of test" in caplog.text) == (name != "old")
-    old, kept, extended = (
-        (folder / "vocab" / "tokenizer.json").read_bytes() for folder in folders.values()
-    )
-    assert kept == old
+    old, extended = ((of / "vocab" / "tokenizer.json").read_bytes() for of in folders.values())
     before, after = (json.loads(text)["model"]["vocab"] for text in (old, extended))
     assert before.items() <= after.items()
     assert len(after) == 210

@@ -184,9 +184,7 @@ def test_the_recipe_of_the_config_stands_beside_the_encoder(tmp_path):
     path = tmp_path / "run" / "export" / "discriminator" / "finetuning.json"
     assert json.loads(path.read_text()) == {"recipe": "electra"}  # that of its size
     digest = input_digest(path.parent.parent, "export")
-    options = EvaluateConfig(
-        recipe="klue", learning_rate=1e-3, seeds=(7,), max_sequence_length=8, micro_batch_size=2
-    )
+    options = EvaluateConfig(recipe="klue", learning_rate=1e-3, seeds=(7,), max_sequence_length=8)
     add_sections(config.model_copy(update={"evaluate": options}), {})
     assert json.loads(path.read_text()) == {"learning_rate": 1e-3, "recipe": "klue"}
     assert input_digest(path.parent.parent, "export") == digest
