@@ -54,15 +54,15 @@ def test_killed_and_continued_ends_bit_identical(config, tmp_path, monkeypatch, 
 
 
 def test_without_a_sound_checkpoint_a_continued_run_starts_from_its_initial_model(tmp_path, caplog):
-    config = make_run(tmp_path)
-    train(config, tmp_path / "before")
-    later = with_pretrain(config, initial_model=str(tmp_path / "before"))
-    train(later, tmp_path / "run")
-    reference = Trained.read(tmp_path / "run")
-    for path in checkpoints(tmp_path / "run"):
+    config = make_run(tmp_path / "run")
+    train(config, tmp_path / "run/before")
+    later = with_pretrain(config, initial_model=str(tmp_path / "run/before"))
+    train(later, tmp_path / "run/later")
+    reference = Trained.read(tmp_path / "run/later")
+    for path in checkpoints(tmp_path / "run/later"):
         (path / "model.safetensors").write_bytes(b"torn")
-    train(later, tmp_path / "run")
-    Trained.read(tmp_path / "run").check_same(reference)
+    train(later, tmp_path / "run/later")
+    Trained.read(tmp_path / "run/later").check_same(reference)
     assert "checkpoint-12 is damaged" in caplog.text
 
 
