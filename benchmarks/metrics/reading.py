@@ -2,10 +2,10 @@
 
 SQuAD 1.1: the official evaluate-v1.1.py as google-research/electra
 finetune/qa/squad_official_eval_v1.py has it; 2.0: rajpurkar/SQuAD-explorer evaluate-v2.0.py (the
-same code as electra's finetune/qa/squad_official_eval.py up to reading and writing); MLQA:
-facebookresearch/MLQA mlqa_evaluation_v1.py. KorQuAD 1.0: evaluate-v1.0.py, as monologg/KoELECTRA
-finetune/src/evaluate_v1_0.py has it. KLUE-MRC: KLUE-baseline klue_baseline/metrics functional.py
-(`klue_mrc_em`, `klue_mrc_rouge_w`) and utils.py; it takes the checkpoint of the best ROUGE-W.
+same code as electra's finetune/qa/squad_official_eval.py up to reading and writing). KorQuAD 1.0:
+evaluate-v1.0.py, as monologg/KoELECTRA finetune/src/evaluate_v1_0.py has it. KLUE-MRC:
+KLUE-baseline klue_baseline/metrics functional.py (`klue_mrc_em`, `klue_mrc_rouge_w`) and utils.py;
+it takes the checkpoint of the best ROUGE-W.
 
 Gold answers, predictions and no-answer values are mappings by question id; the order of the gold
 mapping is that of the file. Other predicted ids are ignored, and means are nan over no questions.
@@ -14,12 +14,10 @@ mapping is that of the file. Other predicted ids are ignored, and means are nan 
 import math
 import re
 import string
-import sys
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,17 +30,6 @@ Score = Callable[[str, str], float]  # of a prediction and an answer
 
 DELETE_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
-# of MLQA by language: what is left out beside punctuation
-MLQA_ARTICLES = {
-    "en": _ARTICLES,
-    "ar": re.compile("ال"),  # also within words: the official pattern has no boundary that holds
-    "de": re.compile(r"\b(ein|eine|einen|einem|eines|einer|der|die|das|den|dem|des)\b"),
-    "es": re.compile(r"\b(un|una|unos|unas|el|la|los|las)\b"),
-    "hi": None,
-    "vi": re.compile(r"\b(của|là|cái|chiếc|những)\b"),
-    "zh": None,
-}
-_IDEOGRAPH = re.compile("([\u4e00-\u9fa5])")
 _QUOTES_AND_BRACKETS = str.maketrans(dict.fromkeys("'\"《》<>〈〉()‘’", " "))
 QUESTION_TYPES = (1, 2, 3)  # of KLUE-MRC: paraphrase, several sentences needed, unanswerable
 # utils.py:8: the brackets close too early, so that it asks for one mark followed by these four
@@ -54,24 +41,6 @@ def normalize_answer(text: str) -> str:
     Curly quotes, full-width marks and accents stay."""
     text = text.lower().translate(DELETE_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", text).split())
-
-
-def normalize_mlqa(text: str, language: str) -> str:
-    """Lower case, without punctuation of any script and the language's articles, single blanks;
-    each Chinese character is a word."""
-    text = text.lower().translate(_delete_all_punctuation())
-    if (articles := MLQA_ARTICLES[language]) is not None:
-        text = articles.sub(" ", text)
-    if language == "zh":
-        text = _IDEOGRAPH.sub(r" \1 ", text)
-    return " ".join(text.split())
-
-
-@cache
-def _delete_all_punctuation() -> dict[int, None]:
-    every = map(chr, range(sys.maxunicode + 1))
-    marks = {mark for mark in every if unicodedata.category(mark).startswith("P")}
-    return dict.fromkeys(map(ord, marks.union(string.punctuation)))
 
 
 def normalize_korquad(text: str) -> str:
@@ -171,13 +140,6 @@ def squad_v1(gold: Answers, predictions: Predictions) -> dict[str, float]:
     """`exact_match` and `f1` of SQuAD 1.1. Two answers of which nothing is left when normalised
     match exactly but have F1 0."""
     return _mean_scores(gold, predictions, _exact_and_f1(overlap_f1, normalize_answer))
-
-
-def mlqa(gold: Answers, predictions: Predictions, language: str) -> dict[str, float]:
-    """`f1` and `exact_match` of MLQA for answers in a language, as `squad_v1` but for what is
-    compared."""
-    scores = _exact_and_f1(overlap_f1, partial(normalize_mlqa, language=language))
-    return _mean_scores(gold, predictions, scores)
 
 
 def korquad(gold: Answers, predictions: Predictions) -> dict[str, float]:

@@ -254,9 +254,11 @@ def _read(
     if task.suite != OWN and not data_dir.is_dir():
         raise UserError(f"no data folder {data_dir}; give `evaluate.data_dir` a folder that exists")
     paths = {split: find_files(task, split, data_dir) for split in wanted if split in task.files}
-    if task.reported in paths and not paths[task.reported]:
+    if task.reported in wanted and not paths.get(task.reported):
         if task.suite == OWN:
             raise UserError(f"{task.name}: no file {task.files[task.reported][0]}; put it back")
+        if not task.files:
+            raise UserError(f"{task.name} is read from the hub alone: give `evaluate.data_dir=hub`")
         raise UserError(
             f"{task.name}: no {' or '.join(task.files[task.reported])} below "
             f"{data_dir.absolute()}; put the official files there of {_whence(task)}"

@@ -1,4 +1,4 @@
-"""Questions whose answer is a span of a context: SQuAD, KorQuAD, XQuAD, MLQA and KLUE-MRC.
+"""Questions whose answer is a span of a context: SQuAD, KorQuAD, XQuAD and KLUE-MRC.
 
 The answer is the text of the context from the first character of its first piece to the last of its
 last; the official code goes back to words by comparing texts. The post-processing is ELECTRA's
@@ -9,9 +9,8 @@ stands.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
@@ -24,7 +23,6 @@ from benchmarks.tasks.files import questions_of
 from benchmarks.tasks.rows import GoldAnswer, Row, placed_answers, spelt_answers
 from benchmarks.tasks.task import (
     Arrays,
-    Example,
     Features,
     Outputs,
     Positions,
@@ -191,21 +189,15 @@ def best_text(candidates: Sequence[Candidate]) -> Candidate:
     return next((candidate for candidate in candidates if candidate.text), NO_CANDIDATE)
 
 
-Scorer = Literal["squad-1.1", "squad-2.0", "mlqa", "klue-mrc", "korquad-1.0"]
+Scorer = Literal["squad-1.1", "squad-2.0", "klue-mrc", "korquad-1.0"]
 NORMALIZE: Mapping[Scorer, Callable[[str], str]] = {
     "squad-1.1": reading.normalize_answer,
     "squad-2.0": reading.normalize_answer,
-    "mlqa": partial(reading.normalize_mlqa, language="en"),  # of the headline
     "klue-mrc": reading.normalize_klue,
     "korquad-1.0": reading.normalize_korquad,
 }
 NUM_CANDIDATES_KEPT = 5  # of the n best texts, in a prediction
 _BEAM = ("start_index", "end_index", "start_log_probs", "end_log_probs")  # of `JointHead`
-
-
-@dataclass(frozen=True)
-class MlqaExample(QuestionExample):
-    language: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,15 +254,6 @@ class Spans(Task):
                 f"{', '.join(map(str, reading.QUESTION_TYPES))}; correct it or leave it out"
             )
         yield QuestionExample(identity, self.texts(row, location), answers, question_type)
-
-    def from_rows(
-        self, split: str, rows: Iterable[tuple[int, Row]], where: str, row_name: str = "row"
-    ) -> Iterator[Example]:
-        """Of MLQA with the language, whose code a split is called by."""
-        for example in super().from_rows(split, rows, where, row_name):
-            if self.scorer == "mlqa" and split in reading.MLQA_ARTICLES:
-                example = MlqaExample(**vars(example), language=split)
-            yield example
 
     def gold_answers(self, row: Row, location: str) -> tuple[GoldAnswer, ...]:
         answers = []
@@ -333,8 +316,6 @@ class Spans(Task):
                 prediction |= {"answer": best.text, "null_odds": best.null_odds}
             if example.question_type is not None:
                 prediction["question_type"] = example.question_type
-            if isinstance(example, MlqaExample):
-                prediction["language"] = example.language
             pairs = zip(best.candidates, best.probabilities, strict=True)
             n_best = [[c.text, round(probability, 6)] for c, probability in pairs]
             predictions.append({**prediction, "n_best": n_best[:NUM_CANDIDATES_KEPT]})
@@ -382,9 +363,6 @@ class Spans(Task):
                 values = reading.squad_v1(gold, answered)
             case "korquad-1.0":
                 values = reading.korquad(gold, answered)
-            case "mlqa":
-                language = predictions[0]["language"] if predictions else "en"
-                values = reading.mlqa(gold, answered, language)
             case "squad-2.0":
                 values = reading.squad_v2(gold, answers, odds, self.null_threshold)
             case "klue-mrc":

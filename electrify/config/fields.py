@@ -82,7 +82,7 @@ class TrackerOptions(Section):
 
 SUITE_TASKS: Mapping[str, tuple[str, ...]] = {
     suite: tuple(f"{suite}-{task}" for task in tasks) for suite, tasks in TABLES["tasks"].items()
-} | {name: (name,) for name in ("xquad", "mlqa", "xnli", "paws-x")}
+} | {name: (name,) for name in ("xquad", "xnli", "paws-x")}
 TASK_NAMES = tuple(task for tasks in SUITE_TASKS.values() for task in tasks)
 # suites that look at tasks in another way (benchmarks/noise/); they have none of their own
 NOISE_SUITES = ("robustness", "fairness")

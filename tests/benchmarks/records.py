@@ -248,5 +248,4 @@ def _answers(task, rng):
         "answer": said or "x",
         "null_odds": float(rng.normal()),
         "question_type": 1 if gold else 3,
-        "language": "de",
     }

@@ -11,8 +11,6 @@ from benchmarks.metrics import labels as metrics
 from benchmarks.metrics import tags as tagging
 from benchmarks.metrics.labels import auprc, auprc_absent_as_half, auprc_without_no_relation
 from benchmarks.metrics.reading import (
-    mlqa,
-    normalize_mlqa,
     rouge_w,
 )
 from benchmarks.metrics.structured import (
@@ -21,7 +19,6 @@ from benchmarks.metrics.structured import (
     las_macro_f1,
     pooled_slot_f1,
 )
-from benchmarks.tasks.registry import TASKS
 
 NER_LABELS = ("B-PS", "I-PS", "B-LC", "I-LC", "O")
 
@@ -110,37 +107,6 @@ def test_a_wrong_head_is_officially_a_class_of_its_own_and_slot_f1_a_mean_over_t
     assert las_macro_f1(gold, wrong) == pytest.approx(3 / 5)
     states = [[], ["a-b-1"], ["a-b-1", "a-c-2", "a-d-3"]]
     assert pooled_slot_f1(states, [[], ["a-b-9"], ["a-b-1", "a-c-2"]]) == pytest.approx(4 / (4 + 3))
-
-
-@pytest.mark.parametrize(
-    ("language", "text", "left"),
-    [  # what mlqa_evaluation_v1.py leaves of them
-        ("en", "The U.S.A., an “Empire”", "usa empire"),
-        ("de", "Der König des Landes—nicht die Königin", "könig landesnicht königin"),
-        ("es", "¿La casa? Unos «el»", "casa"),
-        ("vi", "Những ngôi nhà của tôi", "ngôi nhà tôi"),
-        ("hi", "यह भारत है।", "यह भारत है"),
-        ("ar", "في البيت والكتاب؟", "في بيت و كتاب"),  # also within a word
-        ("zh", "北京（首都）ABC 1990年", "北 京 首 都 abc 1990 年"),
-        ("de", "the House", "the house"),
-    ],
-)
-def test_each_language_of_mlqa_has_its_own_words(language, text, left):
-    assert normalize_mlqa(text, language) == left
-    assert mlqa({"q": [left]}, {"q": text}, language) == {"f1": 1.0, "exact_match": 1.0}
-
-
-def test_a_split_of_mlqa_is_scored_by_the_rules_of_its_language():
-    """Half of the characters of a Chinese answer are half of its words; in English it is one."""
-    task, row = TASKS["mlqa"], {"id": "q", "context": "北京首都", "question": "?"}
-    row["answers"] = {"text": ["北京首都"], "answer_start": [0]}
-    scores = {}
-    for split in ("en", "zh"):
-        (example,) = task.from_rows(split, [(1, row)], "made up")
-        line = {"id": "q", "gold": ["北京首都"], "prediction": "北京", "language": example.language}
-        scores[split] = task.score([line])["f1"]
-    assert scores == {"en": 0.0, "zh": pytest.approx(2 / 3)}
-    assert task.reported_splits == ("en", "ar", "de", "es", "hi", "vi", "zh")
 
 
 def test_of_long_answers_frequent_characters_are_not_looked_for():

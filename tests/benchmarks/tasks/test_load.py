@@ -57,7 +57,7 @@ def test_class_labels_are_taken_by_name(hub):
     ]
 
 
-def test_what_is_missing_or_other_is_named(hub):
+def test_what_is_missing_or_other_is_named(hub, tmp_path):
     other = YNAT_FEATURES | {"label": ClassLabel(names=["IT과학", "경제", "날씨"])}
     with pytest.raises(ValueError, match="has the labels IT과학, 경제, 날씨 in 'label'"):
         hub(YNAT, other, validation=[topic(0, 0)])
@@ -69,6 +69,8 @@ def test_what_is_missing_or_other_is_named(hub):
     with pytest.raises(ValueError, match=r"korean-naver-ner is not on the hub.*nlp-challenge"):
         load_data(NAVER_NER, Path(HUB))
     assert not has_data(NAVER_NER, Path(HUB))
+    with pytest.raises(ValueError, match="xnli is read from the hub alone"):
+        load_data(TASKS["xnli"], tmp_path)
 
 
 PAIR = {"sentence1": TEXT, "sentence2": TEXT}
