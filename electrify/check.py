@@ -226,18 +226,21 @@ def describe_run(config: RunConfig) -> list[str]:
     """Text, size, cost of every stage, output and precision of a run."""
     from model.flops import estimate
 
-    lines: list[str] = []
+    lines, all_seconds = list[str](), 0.0
     try:
         amount, num_elsewhere = _text_amount(config.clean.sources)
         config = _sized(config, amount)
-        lines += corpus_cost(config, amount, num_elsewhere)
+        lines, all_seconds = corpus_cost(config, amount, num_elsewhere)
     except ModuleNotFoundError as error:
         lines.append(f"the text is not estimated: {error}")
-    lines += estimate(config)
-    try:
-        lines += evaluation_cost(config)
-    except ModuleNotFoundError as error:
-        lines.append(f"evaluate is not estimated: {error}")
+    for cost in (estimate, evaluation_cost):
+        try:
+            more, seconds = cost(config)
+        except ModuleNotFoundError as error:
+            lines.append(f"evaluate is not estimated: {error}")
+        else:
+            lines, all_seconds = lines + more, all_seconds + seconds
+    lines.append(f"in all about {duration(all_seconds)} of two CPU cores")
     if config.removes_scored_rows:
         lines.append(
             "clean removes texts of the rows that [evaluate] scores; clean.decontaminate_against = "
@@ -278,11 +281,13 @@ def _sized(config: RunConfig, amount: "TextAmount") -> RunConfig:
     return config.model_copy(update={"vocab": vocab})
 
 
-def corpus_cost(config: RunConfig, amount: "TextAmount", num_elsewhere: int = 0) -> list[str]:
+def corpus_cost(
+    config: RunConfig, amount: "TextAmount", num_elsewhere: int = 0
+) -> tuple[list[str], float]:
     """The text and its vocabulary, CPU time of the stages that read it, and how often pretraining
-    does; what to do where the text is too small."""
+    does; what to do where the text is too small. And these seconds."""
     if not amount.num_bytes:
-        return ["the text is not estimated: it is not on this machine"]
+        return ["the text is not estimated: it is not on this machine"], 0.0
     from model.plan import phases_of
     from pipeline.init.config import FEW_TOKENS, NUM_PASSES
 
@@ -305,15 +310,16 @@ def corpus_cost(config: RunConfig, amount: "TextAmount", num_elsewhere: int = 0)
             f"Korean text below {FEW_TOKENS // 10**6} M tokens start from the shipped encoder: "
             "electrify init FOLDER writes such a config"
         )
-    return lines
+    return lines, sum(times.values())
 
 
-def evaluation_cost(config: RunConfig) -> list[str]:
+def evaluation_cost(config: RunConfig) -> tuple[list[str], float]:
     """Number of fine-tunings and their time, by the official numbers of rows of the tasks, at half
-    the longest length. `evaluate` times steps before it begins."""
+    the longest length; and its seconds on two CPU cores. `evaluate` times steps before it begins.
+    """
     options = config.evaluate
     if not options.has_tasks:
-        return []
+        return [], 0.0
     from benchmarks.tasks.load import check_data, load_tasks
     from benchmarks.training.recipe import hyper_parameters, seeds_for
     from model.flops import parameter_counts
@@ -342,7 +348,8 @@ def evaluation_cost(config: RunConfig) -> list[str]:
         num_jobs += count
         flops += count * length * parameters * (6 * trained + 2 * num_predicted)
     times = [f"{duration(flops / rate)} ({name}, assumed)" for name, rate in _DEVICES.items()]
-    return [f"evaluate: {num_jobs} fine-tunings, about {flops:.3g} FLOPs: {', '.join(times)}"]
+    line = f"evaluate: {num_jobs} fine-tunings, about {flops:.3g} FLOPs: {', '.join(times)}"
+    return [line], flops / _DEVICES["two CPU cores"]
 
 
 # --- ls -------------------------------------------------------------------------------------------

@@ -164,8 +164,9 @@ _H200 = ((768, 3.1e14), (256, 1.15e14))
 _CPU_RATES = {"fp32": 1.2e11, "bf16": 2.6e11}  # of two cores, bf16 as written
 
 
-def estimate(config: RunConfig) -> list[str]:
-    """A run's size and cost in words, before it is started."""
+def estimate(config: RunConfig) -> tuple[list[str], float]:
+    """The size and cost of pretraining in words, before it is started, and its seconds on two CPU
+    cores."""
     pretrain, vocab = config.pretrain, config.vocab.num_pieces
     counts, flops = parameter_counts(pretrain, vocab), run_flops(pretrain, vocab)
     precision = cpu_precision() if pretrain.precision == "auto" else pretrain.precision
@@ -176,16 +177,18 @@ def estimate(config: RunConfig) -> list[str]:
         f"two CPU cores in {precision} at {cpu / 1e12:.2g} TFLOP/s, assumed": cpu,
     }
     generator = f", {counts['generator']:,} in the generator" if counts["generator"] else ""
-    return [
+    times = [f"{duration(flops.matmul / r)} ({name})" for name, r in where.items()]
+    lines = [
         f"parameters: {counts['trained']:,} trained, {counts['discriminator']:,} in the "
         f"discriminator{generator}",
         f"training tokens: {flops.positions:,}",
         f"training FLOPs: {flops.matmul:.3g} in matrix products, "
         f"{flops.paper:.3g} by the paper's convention",
-        *(f"estimated time: {duration(flops.matmul / r)} ({name})" for name, r in where.items()),
+        f"pretraining: {', '.join(times)}",
         f"estimated memory: {memory_bytes(pretrain, vocab) / 2**30:.1f} GiB for weights, moments "
         "and activations",
     ]
+    return lines, flops.matmul / cpu
 
 
 # bytes for each number that backward keeps in bf16, and in fp32: those with which a step of sizes

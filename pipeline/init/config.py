@@ -10,6 +10,7 @@ from string import Template
 from typing import Any
 
 from electrify.config.load import parse_config, toml_value
+from electrify.system.bundled import find_bundled
 from electrify.system.outcome import UserError
 from pipeline.init.survey import BYTES_A_TOKEN, FoundSource, survey
 from pipeline.sources.readers import KIND_OF_ENDING
@@ -112,7 +113,7 @@ def _config(
         lines += (_comment(line, "    ") for line in _describe(source))
         lines.append(f"    {toml_value(source.source.model_dump(exclude_defaults=True))},")
     is_korean = "ko" in languages
-    has_headlines = is_korean and Path(_HEADLINES).is_file()
+    has_headlines = is_korean and Path(find_bundled(_HEADLINES)).is_file()
     evaluation = Template(_TABLES["evaluation_of_headlines" if has_headlines else "evaluation"])
     why = network["why"]
     amount = (

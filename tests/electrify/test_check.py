@@ -89,9 +89,9 @@ def test_every_stage_has_a_cost(config, tmp_path: Path):
     sources = [*run.clean.sources, Source(kind="jsonl", language="en", path="gs://b/*.jsonl")]
     partly = run.model_copy(update={"clean": run.clean.model_copy(update={"sources": sources})})
     assert "without 1 source(s) elsewhere" in describe_run(partly)[0]
-    assert "4 fine-tunings" in evaluation_cost(run)[0]  # two seeds, two encoders
+    assert "4 fine-tunings" in evaluation_cost(run)[0][0]  # two seeds, two encoders
     searched = config(evaluate=own | {"search": {"learning_rate": [1e-4, 3e-4, 1e-3]}})
-    assert "10 fine-tunings" in evaluation_cost(searched)[0]  # three trials of each encoder
+    assert "10 fine-tunings" in evaluation_cost(searched)[0][0]  # three trials of each encoder
 
 
 def test_text_that_is_not_read_is_named_with_its_field(config):

@@ -88,7 +88,8 @@ def test_the_papers_convention_gives_its_table_1(name: str):
 @pytest.mark.parametrize("name", ["electra", "mlm", "electra-two-stage"])
 def test_estimate_serves_every_objective(name: str):
     run = run_of(**VARIANTS[name])
-    lines = estimate(run)
+    lines, seconds = estimate(run)
+    assert seconds > 0
     counts = parameter_counts(run.pretrain, run.vocab.num_pieces)
     assert f"{counts['trained']:,} trained, {counts['discriminator']:,} in the disc" in lines[0]
     assert ("in the generator" in lines[0]) == bool(counts["generator"])
