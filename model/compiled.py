@@ -79,7 +79,6 @@ class FastStep(ABC):
         self.is_compiled = should_compile(config, self._device)
         is_recorded = should_record(config, self._device, ranks)
         self._recorder = CudaRecorder(self._device) if is_recorded else None
-        self._failures: list[str] = []  # as the log has them
         self._form: tuple[object, ...] = ()
         self._num_done = 0  # steps of this form
         self._inputs: list[Batch] = []  # what a recording reads
@@ -147,14 +146,10 @@ class FastStep(ABC):
         )
 
     def how(self) -> str:
-        """`bf16, compiled, a CUDA graph`: what has been chosen so far, and what failed."""
-        chosen = [
-            precision_of(self.config, self._device),
-            "compiled" if self.is_compiled else "as written",
-            "a CUDA graph" if self.is_recorded else "",
-            *self._failures,
-        ]
-        return ", ".join(filter(None, chosen))
+        """`bf16, compiled, a CUDA graph`: what has been chosen, but for what failed."""
+        precision = precision_of(self.config, self._device)
+        recorded = ", a CUDA graph" if self.is_recorded else ""
+        return f"{precision}, {'compiled' if self.is_compiled else 'as written'}{recorded}"
 
     def uncompiled(self) -> AbstractContextManager[object]:
         """Around passes of other forms, such as validation's, that would not pay for compiling."""
@@ -231,7 +226,6 @@ class FastStep(ABC):
         if getattr(self.config, option) == "on":
             raise UserError(f'{what} failed ({reason}); set pretrain.{option} to "auto"') from error
         warn(f"steps run without {what}, which failed: {reason}")
-        self._failures.append(f"without {what}, which failed: {reason}")
 
 
 def _reason(error: BaseException) -> str:

@@ -191,22 +191,17 @@ def estimate(config: RunConfig) -> tuple[list[str], float]:
     return lines, flops.matmul / cpu
 
 
-# bytes for each number that backward keeps in bf16, and in fp32: those with which a step of sizes
-# small and base has the peak that torch's allocator shows on an emulated H100 and T4
-_KEPT_BYTES, _KEPT_BYTES_MODERN, _KEPT_BYTES_FP32 = 1.5, 2.0, 2.5
+# bytes for each number that backward keeps: those with which a step of sizes small and base has the
+# peak that torch's allocator shows on an emulated H100 and T4
+_KEPT_BYTES = {"electra": 1.5, "modern": 2.0, "fp32": 2.5}
 
 
 def memory_bytes(config: PretrainConfig, vocab_size: int) -> float:
-    """Bytes of a step: 16 a parameter, and what backward keeps of the larger network, about
-    16 H + 3 I numbers a layer and token of a micro-batch. The adversarial objective keeps both."""
+    """Bytes of a step: 16 a parameter, and what backward keeps of the main network: about
+    16 H + 3 I numbers a layer and token of a micro-batch."""
     tokens = max(phase.micro_batch_size * phase.sequence_length for phase in phases_of(config))
-    numbers = []
-    for shape in network_shapes(config, vocab_size):
-        if shape is not None:
-            per_layer = 16 * shape.hidden_size + 3 * shape.intermediate_size
-            numbers.append(shape.num_hidden_layers * per_layer + 6 * shape.embedding_size)
-    kept = (sum if config.objective == "electra-adversarial" else max)(numbers)
-    width = _KEPT_BYTES_MODERN if config.architecture == "modern" else _KEPT_BYTES
-    if config.precision == "fp32":
-        width = _KEPT_BYTES_FP32
+    size, _ = network_shapes(config, vocab_size)
+    per_layer = 16 * size.hidden_size + 3 * size.intermediate_size
+    kept = size.num_hidden_layers * per_layer + 6 * size.embedding_size
+    width = _KEPT_BYTES["fp32" if config.precision == "fp32" else config.architecture]
     return 16 * parameter_counts(config, vocab_size)["trained"] + width * tokens * kept

@@ -93,7 +93,7 @@ def add_sums_of(sums: Tensor, totals: Tensor, output: Outputs) -> None:
         if name in weighed:
             value, weight = weighed[name]
             # an unused slot may hold anything, inf too
-            values[index] = torch.where(weight > 0, value, 0).float().sum(-1)
+            values[index] = torch.where(weight > 0, value.float(), 0.0).sum(-1)
             weights[index] = weight.float().sum(-1)
     add_rows(sums, languages, torch.stack([*values, *weights], dim=1))
     counts, terms = output.counts, []

@@ -141,11 +141,12 @@ def trained_length(config: RunConfig) -> int:
 
 def _metadata(config: RunConfig, network: Network) -> str:
     """The front matter, which the hub reads."""
-    licence = licence_of(config)
+    licence, start = licence_of(config), config.pretrain.initial_model
+    is_on_hub = start and is_hub_name(start) and not Path(start).expanduser().exists()
     data = ModelCardData(
         license=licence or "other",
         license_name=None if licence else "unknown",
-        base_model=base_model(config.pretrain.initial_model),
+        base_model=start if is_on_hub else None,  # to which the hub links
         language=list(config.clean.languages),
         library_name="sentence-transformers" if network.folder == ENCODER else "transformers",
         tags=["electra", *(["modernbert"] if config.pretrain.architecture == "modern" else [])],
@@ -164,12 +165,6 @@ def _licences_of_text(config: RunConfig) -> dict[str, int]:
     numbers, where the report of the corpus is not there."""
     counts = {row["licence"]: row["documents"] for row in _corpus(config).get("licences", [])}
     return counts or dict.fromkeys((source.licence or "" for source in config.clean.sources), 0)
-
-
-def base_model(name: str | None) -> str | None:
-    """A hub name itself, to which the hub then links; None of a folder, which the hub has not."""
-    is_there = name and is_hub_name(name) and not Path(name).expanduser().exists()
-    return name if is_there else None
 
 
 def public_name(name: str) -> str:

@@ -318,16 +318,14 @@ def _other_tokenizer(folder: Path) -> Spell | None:
         raise UserError(f"{folder}: its tokenizer cannot be read: {error}") from None
     if type(tokenizer.backend_tokenizer.model).__name__ == "WordPiece":
         return None
-    found = {
-        name: getattr(tokenizer, f"{name.strip('[]').lower()}_token_id") for name in SPECIAL_TOKENS
-    }
-    ends = {CLS: tokenizer.bos_token_id, SEP: tokenizer.eos_token_id}  # as mmBERT has them
-    special = {token: ends.get(token) if i is None else i for token, i in found.items()}
+    special = {CLS: tokenizer.bos_token_id, SEP: tokenizer.eos_token_id}  # as mmBERT has them
+    for name in SPECIAL_TOKENS:
+        own = getattr(tokenizer, f"{name.strip('[]').lower()}_token_id")
+        special[name] = special.get(name) if own is None else own
 
     def spell(piece: str) -> list[int]:
         if is_special(piece):
-            number = special.get(piece)
-            return [] if number is None else [number]
+            return [number for number in [special.get(piece)] if number is not None]
         # a word begins with the space before it
         text = surface(piece) if is_continuing(piece) else f" {piece}"
         ids = tokenizer.encode(text, add_special_tokens=False)
@@ -442,15 +440,11 @@ def _read_network(folder: Path, network: Network | None = None) -> tuple[Weights
     theirs = {n: t.detach() for n, t in model.state_dict().items() if n not in missing}
     if lacking := sorted(name for name in missing if name.startswith(encoder)):
         raise UserError(
-            f"{folder} is not a whole model: it lacks {len(lacking)} weights of the encoder, the "
-            f"first {lacking[0]}"
+            f"{folder} is not a whole model: it lacks {lacking[0]} and {len(lacking) - 1} others"
         )
     is_modern = kind == "modernbert"
     if network is DETECTOR and is_modern and not detects_replaced(config.id2label):
         # its head is of another task
         theirs = {n: t for n, t in theirs.items() if n.startswith(encoder)}
     shape = _modern_shape(config, folder) if is_modern else EncoderShape.of(config)
-    try:
-        return to_our_names(theirs, network, shape), shape
-    except ValueError as error:
-        raise UserError(f"{folder}: {error}") from None
+    return to_our_names(theirs, network, shape), shape

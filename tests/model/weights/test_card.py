@@ -17,7 +17,7 @@ from electrify.stage.plan import evaluate_stage, licence_of, recommended_setting
 from electrify.stage.run import run_stage
 from model.export import export
 from model.pretrain import pretrain
-from model.weights.card import add_sections, base_model
+from model.weights.card import add_sections
 from tests.model.conftest import PIECES, make_config, make_run
 from tests.model.trained import records_of
 from tests.pipeline.cases import read_cases
@@ -81,13 +81,6 @@ def test_cards_say_what_was_trained_on_what(tmp_path, objective):
         assert "| klue-nli | 1,234 | 5 |" in text
         assert "## Scores" not in text
     assert "`ElectraForPreTraining`" in texts["discriminator"]
-
-
-def test_the_base_model_is_one_of_the_hub():
-    for name in ("klue/roberta-small", "bert-base"):
-        assert base_model(name) == name
-    for folder in ("model/shipped/ko-modern/discriminator", "configs", "/a/run", None):
-        assert base_model(folder) is None
 
 
 def test_the_shipped_encoder_recommends_the_recipe_of_its_config():
