@@ -155,7 +155,7 @@ def _check_pretraining(config: RunConfig) -> None:
         from model.weights.initial import check_initial_shapes
 
         check_initial_shapes(config)
-    require_trackers(options, "pretrain")
+    require_trackers(options)
 
 
 def _check_evaluation(config: RunConfig) -> None:

@@ -248,12 +248,12 @@ class RunLog:
         self._config, self._ranks, self._device = config.pretrain, ranks, device
         self._cost_until = partial(run_flops, self._config, data.last.vocab_size)
         # every process refuses, or the others would wait
-        require_trackers(self._config, "pretrain")
+        require_trackers(self._config)
         self._path, self._seconds = folder / METRICS, 0.0
         if ranks.is_first:
             self._seconds = _cut_off(self._path, step)
             options = config.model_dump(mode="json")
-            self._boards = Trackers(folder, self._config, "pretrain", options, step)
+            self._boards = Trackers(folder, self._config, options, step)
         self.window = MetricsWindow(data.last.languages, device)  # steps count their figures in it
         number = ranks.num_ranks * num_devices(device)
         self._peak = number * peak_flops(describe(device), precision_of(self._config, device))

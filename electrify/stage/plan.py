@@ -372,7 +372,7 @@ def evaluate_stage(
         options,
         inputs,
         resumable=True,
-        volatile=("results.jsonl", TRACKER_FILE, "wandb/*"),
+        volatile=("results.jsonl",),
         reads=reads,
         keyed=True,
     )

@@ -6,7 +6,7 @@ beside the figures, has its id.
 
 import math
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,35 +22,30 @@ TRACKER_FILE = "tracker.json"
 _PACKAGES = {"wandb_project": "wandb", "trackio_project": "trackio", "mlflow_experiment": "mlflow"}
 
 
-def require_trackers(options: TrackerOptions, section: str) -> dict[str, str]:
-    """The projects by package of those that `options`, the config's `section`, ask for; `UserError`
-    if one is not installed."""
+def require_trackers(options: TrackerOptions) -> dict[str, str]:
+    """The projects by package of those that `[pretrain]` asks for; `UserError` if one is not
+    installed."""
     asked = {key: project for key in _PACKAGES if (project := getattr(options, key)) is not None}
     for key, project in asked.items():
         missing = [name for name in (_PACKAGES[key], "accelerate") if find_spec(name) is None]
         if missing:
             raise UserError(
-                f"{section}.{key} = {project!r}: {' and '.join(missing)} not installed; run: "
+                f"pretrain.{key} = {project!r}: {' and '.join(missing)} not installed; run: "
                 f"python -m pip install {' '.join(missing)}, or leave the option out"
             )
     return {_PACKAGES[key]: project for key, project in asked.items()}
 
 
 class Trackers:
-    """Those that the options ask for and, of a run that has `num_done` steps, TensorBoard. One that
+    """Those that the options ask for, and TensorBoard, of a run that has `num_done` steps. One that
     fails (no network, no login) is dropped with a warning: figures are on disk."""
 
     def __init__(
-        self,
-        folder: Path,
-        options: TrackerOptions,
-        section: str,
-        config: Mapping[str, Any],
-        num_done: int | None = None,
+        self, folder: Path, options: TrackerOptions, config: Mapping[str, Any], num_done: int
     ) -> None:
         self._trackers: dict[str, Any] = {}
-        projects = require_trackers(options, section)
-        if num_done is not None and all(map(find_spec, ("accelerate", "tensorboard"))):
+        projects = require_trackers(options)
+        if all(map(find_spec, ("accelerate", "tensorboard"))):
             projects["tensorboard"] = "tensorboard"  # the folder
         if not projects:
             return
@@ -64,7 +59,7 @@ class Trackers:
             "wandb": {"id": ids["run"], "name": name, "resume": "allow", "dir": str(folder)},
             "trackio": {"name": f"{name}-{ids['run'][:6]}", "resume": "allow"},
             "mlflow": {"run_name": name, "run_id": ids.get("mlflow")},
-            "tensorboard": {"logging_dir": folder, "purge_step": (num_done or 0) + 1},
+            "tensorboard": {"logging_dir": folder, "purge_step": num_done + 1},
         }
         for package, project in projects.items():
             try:
@@ -82,24 +77,20 @@ class Trackers:
             write_json(path, ids)
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
-        """Finite figures of one step."""
+        """Finite figures of one step. Those that a resumed run repeats are equal."""
         finite = {name: value for name, value in figures.items() if math.isfinite(value)}
-        for package, tracker in list(self._trackers.items()):
-            if package == "wandb":  # whose own count only grows, and a resumed run repeats steps
-                self._try(package, tracker.log, {"step": step, **finite})
-            else:
-                self._try(package, tracker.log, finite, step)
+        self._send("log", finite, step)
 
     def close(self) -> None:
-        for package, tracker in list(self._trackers.items()):
-            self._try(package, tracker.finish)
+        self._send("finish")
 
-    def _try(self, package: str, method: Callable[..., object], *arguments: object) -> None:
-        try:
-            method(*arguments)
-        except Exception as error:
-            del self._trackers[package]
-            _warn(package, error)
+    def _send(self, method: str, *arguments: object) -> None:
+        for package, tracker in list(self._trackers.items()):
+            try:
+                getattr(tracker, method)(*arguments)
+            except Exception as error:
+                del self._trackers[package]
+                _warn(package, error)
 
 
 def _warn(name: str, error: Exception) -> None:

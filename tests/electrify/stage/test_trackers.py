@@ -36,8 +36,8 @@ def package_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], MagicMock]:
 def log_twice(folder: Path, options: TrackerOptions) -> None:
     """Two attempts, a step each."""
     for step in (1, 2):
-        trackers = Trackers(folder, options, "evaluate", {"name": "mine", "seeds": [0, 1]})
-        trackers.log(step, {"klue-nli/accuracy": step / 10, "undefined": math.nan})
+        trackers = Trackers(folder, options, {"name": "mine", "pretrain": {}}, step)
+        trackers.log(step, {"loss": step / 10, "undefined": math.nan})
         trackers.close()
 
 
@@ -48,13 +48,8 @@ def test_a_resumed_run_goes_on_in_the_run_that_it_began(package_of, tmp_path, na
     first, second = package.init.call_args_list
     assert first == second
     assert first.kwargs["resume"] == "allow"
-    run, figures = package.init.return_value, {1: {"klue-nli/accuracy": 0.1}}
-    figures[2] = {"klue-nli/accuracy": 0.2}
-    if name == "wandb":
-        logged = [call({"step": step, **figures[step]}, step=None) for step in figures]
-    else:
-        logged = [call(figures[step], step=step) for step in figures]
-    assert run.log.mock_calls == logged
+    run = package.init.return_value
+    assert run.log.mock_calls == [call({"loss": step / 10}, step=step) for step in (1, 2)]
     assert run.finish.call_count == 2
     package.config.update.assert_called_once()
 
@@ -63,13 +58,13 @@ def test_a_resumed_run_of_mlflow_is_made_once(package_of, tmp_path: Path):
     package = package_of("mlflow")
     log_twice(tmp_path, TrackerOptions(mlflow_experiment="korean"))
     assert [made.kwargs["run_id"] for made in package.start_run.call_args_list] == [None, "r1"]
-    logged = [call({"klue-nli/accuracy": step / 10}, step=step) for step in (1, 2)]
+    logged = [call({"loss": step / 10}, step=step) for step in (1, 2)]
     assert package.log_metrics.mock_calls == logged
     assert package.end_run.call_count == 2
 
 
 def test_a_run_in_steps_has_tensorboard(tmp_path: Path):
-    trackers = Trackers(tmp_path, TrackerOptions(), "pretrain", {}, num_done=3)
+    trackers = Trackers(tmp_path, TrackerOptions(), {}, num_done=3)
     trackers.log(4, {"loss": 1.0})
     trackers.close()
     assert len([*(tmp_path / "tensorboard").glob("events.*")]) == 1
@@ -81,7 +76,7 @@ def test_one_that_fails_is_dropped_and_the_others_go_on(
 ):
     packages = {name: package_of(name) for name in ("wandb", "trackio", "mlflow")}
     packages["trackio"].init.return_value.log.side_effect = ConnectionError("no network")
-    trackers = Trackers(tmp_path, TrackerOptions(**EVERY), "evaluate", {"name": "mine"})
+    trackers = Trackers(tmp_path, TrackerOptions(**EVERY), {"name": "mine"}, 0)
     for step in (1, 2):
         trackers.log(step, {"a": 0.5})
     assert packages["wandb"].init.return_value.log.call_count == 2
@@ -95,5 +90,5 @@ def test_one_that_fails_is_dropped_and_the_others_go_on(
 def test_a_package_that_is_not_there_is_refused(key: str, monkeypatch: pytest.MonkeyPatch):
     package = key.partition("_")[0]
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ValueError, match=rf"evaluate\.{key} = 'x'.*pip install {package}"):
-        require_trackers(TrackerOptions(**{key: "x"}), "evaluate")
+    with pytest.raises(ValueError, match=rf"pretrain\.{key} = 'x'.*pip install {package}"):
+        require_trackers(TrackerOptions(**{key: "x"}))
