@@ -15,6 +15,7 @@ from torch import nn
 from electrify.config.load import parse_config
 from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from electrify.config.run import RunConfig
+from electrify.stage import trackers
 from electrify.stage.folder import Stage
 from electrify.stage.run import run_stage
 from model.checkpoint import optimizer_tensors
@@ -175,6 +176,12 @@ def _inputs(pieces: tuple[str, ...]) -> Path:
     run_stage(Stage("train-vocab", folder / "vocab", {}), vocab)
     run_stage(Stage("encode", folder / "shards", {}), shards)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def no_tensorboard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its import takes seconds; test_trackers.py has it."""
+    monkeypatch.setattr(trackers, "find_spec", lambda name: None)
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ def test_what_it_was_trained_with_must_be_there(run, tmp_path):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("length", [8, 512, 4096])
+@pytest.mark.parametrize("length", [8, 512])
 def test_hidden_states_are_modernberts_at_every_length(tmp_path, length):
     """In single precision, with alternating local and global attention."""
     options = MODERN | {"max_position_embeddings": 4096, "global_attn_every_n_layers": 2}

@@ -1,25 +1,35 @@
-"""The record of a run goes on after a stop as if there had been none, on disk and on the boards."""
+"""The record of a run goes on after a stop as if there had been none, on disk and on the boards.
+Figures equal those counted token by token in plain Python, and scikit-learn's."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
 
-from electrify.stage import trackers
 from model import log as watch
 from model.data import StepData, open_shards
 from model.devices.processes import ALONE
 from model.flops import Cost
-from model.log import RunLog
+from model.log import MetricsWindow, RunLog, area_under_roc
+from model.networks.batch import (
+    Batch,
+    Corrupted,
+    Detected,
+    Masked,
+    Noise,
+    Outputs,
+    Predictions,
+    Samples,
+    Term,
+)
 from tests.model.conftest import make_config, write_tiny_shards
 from tests.model.trained import records_of
-
-
-@pytest.fixture(autouse=True)
-def no_tensorboard(monkeypatch):
-    """Its import takes seconds."""
-    monkeypatch.setattr(trackers, "find_spec", lambda name: None)
 
 
 def log_of(folder: Path, step: int) -> RunLog:
@@ -127,3 +137,181 @@ def test_speed_counts_training_alone(tmp_path, monkeypatch):
     log.pause(2)
     assert log._speed(0.0)["tokens_per_second"] == pytest.approx(250)
     assert log.cost()["seconds"] == pytest.approx(6)
+
+
+# --- figures of passes ----------------------------------------------------------------------------
+
+LANGUAGES = ("ko", "en", "ja")
+WEIGHTS = {"generator": 1.0, "discriminator": 50.0}
+
+
+def batch_metrics(outputs: Sequence[Outputs], languages: Sequence[str]) -> dict[str, float]:
+    """All figures over some forward passes."""
+    window = MetricsWindow(languages)
+    window.add(outputs)
+    return window.read()
+
+
+def make_outputs(seed: int, languages: list[int], length: int = 11, slots: int = 4) -> Outputs:
+    """Random figures with padding and unused slots."""
+    rng = torch.Generator().manual_seed(seed)
+    size = len(languages)
+
+    def rand(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=rng)
+
+    tokens = torch.arange(length) < (3 + rand(size, 1) * (length - 3)).long()
+    weights = (rand(size, slots) < 0.7).float()
+    labels = ((rand(size, length) < 0.3) & tokens).float()
+    logits = (rand(size, length) * 4 - 2).round(decimals=1)  # ties
+    bce = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+    losses = rand(size, slots).masked_fill(weights == 0, math.inf)
+    terms = {
+        "generator": Term((rand(size, slots) * weights).sum(), "chosen", WEIGHTS["generator"]),
+        "discriminator": Term((bce * tokens).sum(), "tokens", WEIGHTS["discriminator"]),
+    }
+    nothing = torch.zeros(size, length, dtype=torch.int64)
+    noise = Noise(nothing, nothing, nothing)
+    masked = Masked(
+        batch=Batch(nothing, nothing, noise, torch.tensor(languages)),
+        tokens=tokens,
+        attention_mask=None,
+        position_ids=None,
+        positions=torch.zeros(size, slots, dtype=torch.int64),
+        weights=weights,
+        originals=torch.zeros(size, slots, dtype=torch.int64),
+        masked_ids=nothing,
+        hidden=weights * (rand(size, slots) < 0.8),
+    )
+    return Outputs(
+        masked,
+        terms,
+        Samples((rand(size, slots) < 0.8).long(), Predictions(losses, rand(size, slots) < 0.4)),
+        Corrupted(nothing, labels),
+        Detected(logits, bce, tokens),
+        Predictions(losses * 2, rand(size, slots) < 0.5),
+    )
+
+
+BATCHES = [make_outputs(seed, rows) for seed, rows in enumerate([[0, 1, 0], [1, 1, 0], [0, 0, 1]])]
+
+
+def mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def plain_figures(outputs: list[Outputs], language: int | None = None) -> dict[str, float]:
+    """Every figure by a loop over rows, slots and tokens."""
+    slots: dict[str, list[float]] = {}
+    tokens: list[tuple[float, bool, float]] = []  # logit, replaced, loss
+    for output in outputs:
+        masked, samples = output.masked, output.samples
+        for row, own in enumerate(masked.batch.languages.tolist()):
+            if language not in (None, own):
+                continue
+            for name, field in {
+                "generator_loss": samples.predicted.losses,
+                "generator_accuracy": samples.predicted.hits,
+                "language_loss": output.predicted.losses,
+                "language_accuracy": output.predicted.hits,
+            }.items():
+                # where the token could be read, naming it is no guess
+                weights = masked.hidden if name.endswith("_accuracy") else masked.weights
+                for slot, weight in enumerate(weights[row].tolist()):
+                    if weight:
+                        slots.setdefault(name, []).append(float(field[row, slot]))
+            judged = output.detected.logits, output.corrupted.labels, output.detected.losses
+            for place in masked.tokens[row].nonzero().flatten().tolist():
+                logit, label, loss = (float(part[row, place]) for part in judged)
+                tokens += [(logit, label > 0, loss)]
+    figures = {name: mean(values) for name, values in slots.items()}
+    called = [(logit > 0, replaced) for logit, replaced, _ in tokens]
+    return figures | {
+        "replaced_fraction": mean([replaced for _, replaced in called]),
+        "rtd_loss": mean([loss for _, _, loss in tokens]),
+        "rtd_accuracy": mean([call == replaced for call, replaced in called]),
+        "rtd_precision": mean([replaced for call, replaced in called if call]),
+        "rtd_recall": mean([call for call, replaced in called if replaced]),
+        "rtd_auc": roc_auc_score([r for _, r, _ in tokens], [logit for logit, _, _ in tokens]),
+    }
+
+
+def test_figures_equal_those_of_a_plain_loop():
+    found = batch_metrics(BATCHES, LANGUAGES)
+    expected = plain_figures(BATCHES)
+    for language in (0, 1):
+        own = plain_figures(BATCHES, language)
+        own["tokens"] = sum(
+            int(o.masked.tokens[o.masked.batch.languages == language].sum()) for o in BATCHES
+        )
+        expected |= {f"{LANGUAGES[language]}/{name}": value for name, value in own.items()}
+    expected["ja/tokens"] = 0.0  # a language that did not come up has no figure
+    for name in WEIGHTS:
+        total = sum(float(o.terms[name].total) for o in BATCHES)
+        expected[f"{name} term"] = total / sum(
+            float(o.terms[name].count(o.counts)) for o in BATCHES
+        )
+    expected["discriminator_loss"] = expected.pop("discriminator term")
+    expected["loss"] = expected.pop("generator term") + 50 * expected["discriminator_loss"]
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert found["rtd_loss"] == pytest.approx(found["discriminator_loss"], rel=1e-5)
+
+
+def test_sums_of_micro_batches_processes_and_one_batch_agree():
+    """One window over all, and two windows summed."""
+    whole, first, second = (MetricsWindow(LANGUAGES) for _ in range(3))
+    whole.add(BATCHES)
+    first.add(BATCHES[:1])
+    second.add(BATCHES[1:])
+    scores = [window.detections() for window in (first, second)]
+    for mine, other in zip(first.tensors(), second.tensors(), strict=True):
+        mine += other
+    assert first.read(torch.cat(scores, dim=1)) == pytest.approx(whole.read(), nan_ok=True)
+
+
+def test_only_the_area_is_of_the_last_step_alone():
+    window = MetricsWindow(LANGUAGES)
+    for output in BATCHES:
+        window.add([output])
+    found, expected = window.read(), plain_figures(BATCHES)
+    last = plain_figures(BATCHES[-1:])["rtd_auc"]
+    for name, value in (expected | {"rtd_auc": last}).items():
+        assert found[name] == pytest.approx(value, rel=1e-5), name
+    assert last != pytest.approx(expected["rtd_auc"])
+    window.reset()
+    window.add(BATCHES[:1])
+    assert window.read() == pytest.approx(batch_metrics(BATCHES[:1], LANGUAGES), nan_ok=True)
+
+
+def test_what_an_objective_lacks_is_absent():
+    mlm = replace(
+        BATCHES[0],
+        samples=None,
+        corrupted=None,
+        detected=None,
+        terms={"discriminator": Term(torch.tensor(9.0), "chosen", 1.0)},
+    )
+    found = batch_metrics([mlm], ["all"] * 2)
+    names = {"loss", "discriminator_loss", "language_loss", "language_accuracy"}
+    assert {name for name in found if "/" not in name} == names
+    replace_mlm = replace(mlm, corrupted=BATCHES[0].corrupted)
+    assert set(batch_metrics([replace_mlm], ["a", "b"])) >= {*names, "replaced_fraction"}
+    # a window over the two stages of a run: each figure over the passes that have it
+    window = MetricsWindow(LANGUAGES)
+    window.add([replace(BATCHES[0], corrupted=None, detected=None)])
+    window.add([BATCHES[1]])
+    assert window.read()["rtd_recall"] == pytest.approx(plain_figures(BATCHES[1:2])["rtd_recall"])
+
+
+def test_undefined_figures_are_not_zero():
+    labels, logits = torch.zeros(3, 11), torch.full((3, 11), -1.0)
+    ids, losses = BATCHES[0].corrupted.ids, BATCHES[0].detected.losses
+    never = replace(
+        BATCHES[0],
+        corrupted=Corrupted(ids, labels),
+        detected=Detected(logits, losses, BATCHES[0].masked.tokens),
+    )
+    found = batch_metrics([never], LANGUAGES)
+    assert math.isnan(found["rtd_auc"])
+    assert not {"rtd_precision", "rtd_recall"} & found.keys()
+    assert np.isnan(area_under_roc(np.array([-1.0, -2.0], np.float32), np.array([True, True])))

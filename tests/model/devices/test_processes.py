@@ -38,7 +38,7 @@ SHORT = NO_DROPOUT | {
     "valid_every_steps": 5,
 }
 CASES: dict[str, dict[str, object]] = {
-    "electra": {"num_steps": 20, "micro_batch_size": 2},
+    "electra": {"num_steps": 16, "micro_batch_size": 2},
     "two-stage": VARIANTS["electra-two-stage"],
     "gdes": {"weight_sharing": "gdes", "optimizer": "bias-corrected", "objective": "electra-15"},
 }
@@ -119,9 +119,9 @@ def test_a_signal_to_one_stops_all_after_one_save_and_the_same_again_finishes(
     config = launched.stopped
     folder = launched.folder / "stopped" / "pretrain"
     for found in launched.found:
-        assert found["stopped"] == ["saved step 6 of 20", "finished", "finished"]
+        assert found["stopped"] == ["saved step 6 of 16", "finished", "finished"]
     assert read_manifest(folder)["counts"]["num_processes"] == 2
-    assert [path.name for path in checkpoints(folder)] == ["checkpoint-16", "checkpoint-20"]
+    assert [path.name for path in checkpoints(folder)] == ["checkpoint-8", "checkpoint-16"]
     alone = train_alone(config, tmp_path / "alone")
     Trained.read(folder).check_equal(alone, absolute=2e-6)
     monkeypatch.setattr("model.pretrain.launch", None)
