@@ -296,12 +296,14 @@ def corpus_cost(
     times = {name: base + megabytes / rate for name, (base, rate) in _CPU_SECONDS.items()}
     phases = phases_of(config.pretrain)
     num_passes = sum(phase.num_steps * phase.tokens_per_step for phase in phases) / tokens
+    text = f"{megabytes:,.1f} MB" if megabytes >= 0.1 else f"{1000 * megabytes:,.1f} KB"
     lines = [
-        f"text: about {megabytes:,.1f} MB in {amount.num_documents:,.0f} documents, "
+        f"text: about {text} in {amount.num_documents:,.0f} documents, "
         f"{amount.num_words:,.0f} words (by heads of files{elsewhere})",
         f"vocabulary: {config.vocab.num_pieces:,} pieces",
         f"CPU time: {', '.join(f'{name} {duration(s)}' for name, s in times.items())}, estimated",
-        f"passes over the text: {num_passes:,.1f}, of about {tokens / 1e6:,.1f} M tokens each",
+        f"passes over the text: {num_passes:,.1f}, of about "
+        f"{round(tokens, 2 - len(str(int(tokens)))):,.0f} tokens each",
     ]
     if num_elsewhere == 0 and num_passes > 10 * NUM_PASSES and not config.pretrain.initial_model:
         few = max(1, round(config.pretrain.num_steps * NUM_PASSES / num_passes))

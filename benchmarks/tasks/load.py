@@ -97,7 +97,7 @@ def check_data(options: EvaluateConfig) -> list[tuple[Task, Path]]:
             needed |= {task.name for task in SUITES[suite]}
     missing = "; ".join(_whence(task) for task in lacking if task.name in needed)
     problems = [
-        f"{own.task_name}: no file {path}"
+        f"own task {own.task_name}: no file {path}"
         for own in options.own_tasks
         for path in files_of(own).values()
         if not path.is_file()

@@ -132,7 +132,12 @@ def parse_part(raw: Any, where: str, kind: type[_Part]) -> _Part:
         raise UserError(f"{where}: its tables are nested too deeply") from None
     except ValidationError as error:
         errors = error.errors()
-        problems = [f"  {_explain(e, kind)}" for e in errors if not _is_of_another(e, errors)]
+        found = [_explain(e, kind) for e in errors if not _is_of_another(e, errors)]
+        begun = dict[str, str]()  # of a value with several types each is one error
+        for line in found:
+            begin, _, expected = line.rpartition(": it should be ")
+            begun[begin or line] = f"{begun[begin]} or {expected}" if begin in begun else line
+        problems = [f"  {line}" for line in begun.values()]
         raise UserError("\n".join([f"{where}: {len(problems)} problem(s)", *problems])) from None
     except ValueError as error:  # of `_refuse`
         raise UserError(f"{where}: {error}") from None

@@ -147,7 +147,7 @@ def _comment(text: str, indent: str = "") -> str:
 
 def _about(number: float) -> str:
     """An estimate, by its first two digits."""
-    return f"about {round(number, 2 - len(str(round(number)))):,}"
+    return f"about {round(round(number), 2 - len(str(round(number)))):,}"
 
 
 def _size(num_bytes: float) -> str:
@@ -157,8 +157,9 @@ def _size(num_bytes: float) -> str:
 def _describe(estimate: FoundSource) -> list[str]:
     """A source in words: amounts, then the choices that a reader may know better."""
     source, amount = estimate.source, estimate.amount
+    files = "1 file" if estimate.num_files == 1 else f"{estimate.num_files:,} files"
     lines = [
-        f"{source.path}: {estimate.num_files:,} file(s), {_size(estimate.num_bytes)}, "
+        f"{source.path}: {files}, {_size(estimate.num_bytes)}, "
         f"{_about(amount.num_documents)} documents with {_size(amount.num_bytes)} of text"
     ]
     others = ", ".join(field for field in estimate.fields if field != source.text_field)
