@@ -25,7 +25,6 @@ from electrify.config.evaluate import Role
 from electrify.stage.networks import detects_replaced
 from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError, first_line, panics_as_errors
-from electrify.system.progress import warn
 
 # partly typed: as Any they are the same to the type checker in every version of transformers
 _AUTO_MODEL: Any = AutoModel
@@ -145,23 +144,6 @@ def check_tokenizer(tokenizer: Any) -> None:
             f"the tokenizer does not put {tokenizer.cls_token} before a text, but the head reads "
             "that token; save the tokenizer with its post-processor"
         )
-
-
-def fitting_length(
-    wanted: int,
-    source: ModelSource,
-    was_given: bool,
-    key: str = "evaluate.max_sequence_length",
-) -> int:
-    """The maximum length, lowered with a warning to the positions of the model; `ValueError` where
-    the user asked for more than these by `key`."""
-    positions = source.max_positions
-    if positions is None or wanted <= positions:
-        return wanted
-    if was_given:
-        raise UserError(f"{key} = {wanted} is more than the {positions} positions of {source.path}")
-    warn(f"{source.path} has {positions} positions: rows are cut to that length, not to {wanted}")
-    return positions
 
 
 def with_added_tokens(tokenizer: Any, tokens: Sequence[str]) -> Any:

@@ -226,13 +226,19 @@ def _as_kept(task: Task) -> Task:
 
 
 def settings_for(task: Task, options: EvaluateConfig, source: "ModelSource") -> HyperParameters:
-    """`hyper_parameters`, with rows as long as the model takes."""
-    from benchmarks.encoder import fitting_length
-
+    """`hyper_parameters`, with rows as long as the model takes: a recipe's length is lowered with a
+    warning. `UserError` where the user asked for more."""
     settings = hyper_parameters(task, options, source.config.hidden_size, source.recommended)
-    was_given = "max_sequence_length" in options_for(task, options)
-    length = fitting_length(settings.max_sequence_length, source, was_given)
-    return replace(settings, max_sequence_length=length)
+    positions, wanted = source.max_positions, settings.max_sequence_length
+    if positions is None or wanted <= positions:
+        return settings
+    if "max_sequence_length" in options_for(task, options):
+        raise UserError(
+            f"evaluate.max_sequence_length = {wanted} is more than the {positions} positions of "
+            f"{source.path}"
+        )
+    warn(f"{source.path} has {positions} positions: rows are cut to that length, not to {wanted}")
+    return replace(settings, max_sequence_length=positions)
 
 
 def roles(options: EvaluateConfig, task: Task) -> list[Role]:

@@ -63,7 +63,7 @@ def dump_benchmarks(config: RunConfig) -> Path | None:
 
 def _scored_texts(config: RunConfig) -> dict[str, dict[SplitText, None]]:
     """Of official tasks all rows but those of training; of own tasks those that are scored."""
-    own = config.evaluate.model_copy(update={"tasks": (), "suites": (), "limit": None})
+    own = config.evaluate.model_copy(update={"tasks": (), "suites": ()})
     try:
         found = check_data(config.evaluate)
         data = load_tasks(own)[1] if own.own_tasks else {}
