@@ -114,7 +114,7 @@ def test_a_tokenizer_with_other_steps_is_refused():
         WordEncoder(odd)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.text(st.sampled_from(ALPHABET) | st.characters(exclude_categories=["Cs"]), max_size=30))
 @example("##한글 # #이")
 @example("👩\u200d👧 ❤\ufe0f👍🏻")
@@ -131,7 +131,7 @@ def test_ids_decode_to_the_words_of_the_normalised_text(tokenizer, text):
         assert encoded(tokenizer, " ".join(words)) == ids
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.text(st.sampled_from(ALPHABET) | st.characters(exclude_categories=["Cs"]), max_size=30))
 @example("한글이🦊한글 🦊🦊가각")
 def test_unknown_are_the_characters_without_a_piece_and_no_others(tokenizer, text):
@@ -148,7 +148,7 @@ FEW = st.sampled_from("ab가-]^\\[&😀")  # some mean something between bracket
 ANY_PIECES = st.lists(st.tuples(st.booleans(), st.text(FEW, max_size=3)))
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(ANY_PIECES, st.lists(st.text(FEW, min_size=1, max_size=8), max_size=5))
 def test_with_any_pieces_known_words_stay_and_no_more_text_is_unknown(drawn, words):
     pieces = {"#" * 2 * continues + text for continues, text in drawn}

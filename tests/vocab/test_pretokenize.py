@@ -48,7 +48,7 @@ def test_words_are_cut_into_stem_particles_endings(word, pieces):
     assert morphemes_of([word]) == [pieces]
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(st.lists(st.text(HANGUL, min_size=1, max_size=12), max_size=8))
 def test_morphemes_join_to_the_word(words):
     words = [unicodedata.normalize("NFC", word) for word in words]
@@ -79,7 +79,7 @@ def normalised(text, lowercase=False):
     return normalizer(lowercase).normalize_str(text)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(TEXTS | st.text(ANY, max_size=20), st.booleans())
 @example("ᄏᄏ아！！？ ᄒᆞᆫ １０월 Ａ형 한‧미 e\u200b\u0301Ａ\u0301", False)
 @example("ＡＢＣ 가！" * 50, True)
@@ -96,7 +96,7 @@ def test_it_is_berts_cleaning_then_the_forms_of_cleaning(text, lowercase):
     assert normalised(once, lowercase).split() == once.split()  # ideographs get more spaces
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(TEXTS | st.text(ANY, max_size=20))
 def test_cleaned_text_has_the_words_that_bert_and_nfc_give_it(text):
     """So ids of a corpus, and weights trained on it, do not depend on the forms."""

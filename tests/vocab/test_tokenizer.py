@@ -108,7 +108,7 @@ def tokenizers(tmp_path_factory):
     return load_tokenizer(path), AutoTokenizer.from_pretrained(path)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(PARTS)).map("".join))
 @example("".join(MASK_WORDS) + "문의:<email>로\n<phone>\t가")
 def test_one_id_in_the_tokenizer_the_encoder_and_transformers(tokenizers, text):

@@ -128,7 +128,7 @@ def stream_of(sizes: list[int]) -> TokenStream:
     return TokenStream([Shard(part, ends) for part in parts], UINT16)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(sizes, st.data())
 def test_taken_ranges_are_slices_of_the_whole(sizes, data):
     """Also empty ones, ones that go over several parts, that meet, that come twice."""
