@@ -33,6 +33,7 @@ def test_little_korean_resumes_from_the_shipped_encoder(tmp_path):
     assert config.export.licence == "cc-by-sa-4.0"  # that of the encoder, which asks to share alike
     assert config.vocab.pretokenizer == "kiwi"
     assert "text in 'body'" in printed
+    assert "about 200 documents" in printed
 
 
 @pytest.mark.parametrize(
