@@ -1,6 +1,6 @@
 """What the corpus stage writes: documents, and what it removed and why, in Parquet."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -82,9 +82,6 @@ class RowWriter:
         self.num_rows = 0
         self._writer, self._row_group_bytes = writer, row_group_bytes
         self._waiting, self._num_bytes = list[pa.RecordBatch](), 0
-
-    def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        self.write_batch(pa.RecordBatch.from_pylist([*rows], schema=self._writer.schema))
 
     def write_batch(self, rows: pa.RecordBatch) -> None:
         """Write rows that are columns already, in any order, perhaps among others."""

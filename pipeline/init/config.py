@@ -63,7 +63,7 @@ def init(path: str, output: str | None) -> list[str]:
     lines += [f"not read: {reason}" for reason in unread]
     if len(sources) > _MANY_SOURCES:
         lines.append(f"{len(sources)} sources: sort files that agree into folders of their own")
-    if _num_documents(sources) < _FEW_DOCUMENTS:
+    if sum(source.amount.num_documents for source in sources) < _FEW_DOCUMENTS:
         lines.append(
             "few documents: a fifth of them is held out for validation. Check that the sources cut "
             "the text into documents as you want"
@@ -73,10 +73,6 @@ def init(path: str, output: str | None) -> list[str]:
         f"in all {_about(num_tokens)} tokens: {network['why']}",
         f"\nwrote {target}; look at its sources, then: electrify validate {target}",
     ]
-
-
-def _num_documents(sources: Sequence[FoundSource]) -> int:
-    return round(sum(source.amount.num_documents for source in sources))
 
 
 def _languages(sources: Sequence[FoundSource]) -> Counter[str]:
@@ -103,7 +99,8 @@ def _config(
     num_tokens: int,
     network: Mapping[str, Any],
 ) -> str:
-    num_documents, languages = _num_documents(sources), _languages(sources)
+    num_documents = sum(source.amount.num_documents for source in sources)
+    languages = _languages(sources)
     batch_tokens = network["batch_size"] * network["sequence_length"]
     num_steps = 100 * round(NUM_PASSES * num_tokens / batch_tokens / 100)
     num_steps = min(network["max_steps"], max(network["min_steps"], num_steps))

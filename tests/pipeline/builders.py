@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from electrify.config.load import parse_config
@@ -65,7 +66,8 @@ def write_documents(
     with row_writer(path, DOCUMENT_SCHEMA, **options) as writer:
         for place, row in enumerate(rows):
             plain = {"id": f"{number:02d}-{place}", "language": "ko", "source": "test"}
-            writer.write([dict.fromkeys(DOCUMENT_SCHEMA.names) | plain | row])
+            whole = dict.fromkeys(DOCUMENT_SCHEMA.names) | plain | row
+            writer.write_batch(pa.RecordBatch.from_pylist([whole], schema=DOCUMENT_SCHEMA))
     return [path]
 
 

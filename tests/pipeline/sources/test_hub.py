@@ -1,4 +1,4 @@
-"""Data sets of the hub's kinds: saved folders, folders of files, and what goes wrong."""
+"""Data sets of the hub, for which a folder of files stands in, and what goes wrong."""
 
 import shutil
 
@@ -53,3 +53,6 @@ def test_what_a_data_set_does_not_have_is_an_error(tmp_path, options, message):
     source = write_rows(tmp_path / "a", "huggingface", ROWS)
     with pytest.raises(ValueError, match=message):
         expand_sources([source.model_copy(update=options)])
+    (tmp_path / "a" / "state.json").touch()  # as `save_to_disk` writes
+    with pytest.raises(ValueError, match="to_parquet"):
+        expand_sources([source])
