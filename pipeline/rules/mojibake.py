@@ -28,7 +28,8 @@ def repair_mojibake(text: str) -> str:
         return text
     lines = text.split("\n")
     repaired = "\n".join([_repair_line(x) if _RE["sequence"].search(x) else x for x in lines])
-    return _RE["sequence"].sub(_from_wide, repaired)
+    # where no line was misread, "Crusoé\xa0»" is three letters and not one of Han
+    return text if repaired == text else _RE["sequence"].sub(_from_wide, repaired)
 
 
 def _repair_line(line: str) -> str:
