@@ -162,12 +162,10 @@ def test_an_export_is_adapted_to_a_domain_with_more_pieces(tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(made / "discriminator")
     assert "서울에" in tokenizer.tokenize("봄 서울에")
     for text in cards(second).values():
-        assert (
-            "| Trained on from | `first/export/discriminator`, `first/export/generator` |" in text
-        )
+        assert "| Initial weights | `first/export/discriminator`, `first/export/generator` |" in text
         metadata = ModelCard(text).data
         assert (metadata.license, metadata.license_name) == ("other", "unknown")
-        assert "Nobody has said under which licence" in text
+        assert "The licence of these weights is not set" in text
         assert metadata.base_model is None
     assert "pretrain.initial_model" in read_manifest(tmp_path / "second" / "pretrain")["inputs"]
 
