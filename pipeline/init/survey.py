@@ -380,8 +380,8 @@ def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, .
             names = columns or [cell.strip() for cell in cells[0]]
             rows = [dict(zip(names, row, strict=False)) for row in cells[is_header:]]
     if rows and options.setdefault("text_field", text_path(rows, is_file=False)) is None:
-        names = ", ".join([*rows[0]][:5])
-        raise UserError(f"no field with text (there are: {names}); documents by id need a row each")
+        there = ", ".join([*rows[0]][:5])
+        raise UserError(f"no field with text (there are: {there}); documents by id need a row each")
     source = Source(kind=kind, language="en", path=file.path, **options)
     return source, tuple(dict.fromkeys(field for row in rows for field in row))
 
