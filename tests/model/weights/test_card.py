@@ -162,7 +162,8 @@ def test_an_export_is_adapted_to_a_domain_with_more_pieces(tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(made / "discriminator")
     assert "서울에" in tokenizer.tokenize("봄 서울에")
     for text in cards(second).values():
-        assert "| Initial weights | `first/export/discriminator`, `first/export/generator` |" in text
+        initial = "`first/export/discriminator`, `first/export/generator`"
+        assert f"| Initial weights | {initial} |" in text
         metadata = ModelCard(text).data
         assert (metadata.license, metadata.license_name) == ("other", "unknown")
         assert "The licence of these weights is not set" in text
