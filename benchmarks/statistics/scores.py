@@ -195,20 +195,17 @@ _MISMATCHED = "dev_mismatched_"
 def overall(results: Iterable[Result]) -> dict[tuple[str, str], float]:
     """By (name, role): the overall scores whose tasks are all there, of means over seeds. Where a
     task is not scored on the official rows, the name says so."""
-    by_role: dict[str, list[Result]] = {}
-    for result in results:
-        if result.suite == "glue":
-            by_role.setdefault(result.role, []).append(result)
     scores = {}
-    for role, records in by_role.items():
-        values: dict[str, dict[str, list[float]]] = {}
+    results = [result for result in results if result.suite == "glue"]
+    for role in dict.fromkeys(result.role for result in results):
+        records = [result for result in results if result.role == role]
+        by_task: dict[str, list[Mapping[str, float]]] = {}
         for result in records:
             for task, metrics in _parts(result).items():
-                for metric, value in metrics.items():
-                    values.setdefault(task, {}).setdefault(metric, []).append(value)
+                by_task.setdefault(task, []).append(metrics)
         means = {
-            task: {name: statistics.fmean(of_seeds) for name, of_seeds in metrics.items()}
-            for task, metrics in values.items()
+            task: {name: statistics.fmean(s[name] for s in seeds) for name in seeds[0]}
+            for task, seeds in by_task.items()
         }
         is_official = all(r.split == "dev" and "dev_mismatched" not in r.parts for r in records)
         for name, mean in _MEANS.items():
@@ -218,7 +215,7 @@ def overall(results: Iterable[Result]) -> dict[tuple[str, str], float]:
     return scores
 
 
-def _parts(result: Result) -> dict[str, dict[str, float]]:
+def _parts(result: Result) -> dict[str, Mapping[str, float]]:
     """A result's metrics under the names of `metrics.glue`, where MNLI's two sets are two tasks."""
     name = result.task.removeprefix("glue-")
     if name != "mnli":

@@ -32,6 +32,7 @@ PACKAGES = {
     "optimum": ("optimum", "optimum-onnx"),
     "mteb": ("mteb", "pytrec-eval-terrier", "polars", "polars-runtime-32"),
     "openvino": ("openvino",),
+    "setfit": ("setfit", "evaluate"),
 }
 Arrays = dict[str, np.ndarray]
 Consume = Callable[..., Arrays]

@@ -87,6 +87,20 @@ def mteb(folder, _):
     return {"embeddings": model.encode(inputs, **about)}
 
 
+def setfit(folder, file):
+    """Probabilities of two labels by a classifier learnt from four texts, and by its saved copy."""
+    from datasets import Dataset
+    from setfit import SetFitModel, Trainer, TrainingArguments
+
+    model = SetFitModel.from_pretrained(folder, device="cpu")
+    rows = [{"text": text, "label": number % 2} for number, text in enumerate(TEXTS[:4])]
+    options = {"output_dir": file, "batch_size": 2, "max_steps": 2, "report_to": "none"}
+    Trainer(model, TrainingArguments(**options), Dataset.from_list(rows)).train()
+    model.save_pretrained(file)
+    networks = {"now": model, "saved": SetFitModel.from_pretrained(file, device="cpu")}
+    return {name: np.array(network.predict_proba(TEXTS)) for name, network in networks.items()}
+
+
 def openvino(folder, file):
     """Both outputs of an ONNX file by length."""
     from openvino import Core

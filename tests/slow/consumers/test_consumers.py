@@ -64,6 +64,11 @@ def test_a_model_of_mteb(encoder: Path, consume: Consume, embeddings: np.ndarray
     assert largest("MTEB, ten texts", found, embeddings) < 1e-5
 
 
+def test_setfit(encoder: Path, consume: Consume, tmp_path: Path):
+    found = consume("setfit", encoder, "setfit", file=str(tmp_path / "saved"))
+    assert largest("SetFit, saved", found["saved"], found["now"]) < 1e-5
+
+
 def test_optimum(converted: Path, consume: Consume, torch_says: Arrays):
     names = ("transformers 4", "optimum")
     logits = consume("optimum", converted / "discriminator", *names)["logits"]
