@@ -195,7 +195,7 @@ _MISMATCHED = "dev_mismatched_"
 def overall(results: Iterable[Result]) -> dict[tuple[str, str], float]:
     """By (name, role): the overall scores whose tasks are all there, of means over seeds. Where a
     task is not scored on the official rows, the name says so."""
-    scores = {}
+    scores: dict[tuple[str, str], float] = {}
     results = [result for result in results if result.suite == "glue"]
     for role in dict.fromkeys(result.role for result in results):
         records = [result for result in results if result.role == role]
