@@ -42,6 +42,7 @@ _SHORT = (
     "evaluate.num_epochs=1.0",
     "evaluate.min_steps=1",
     "evaluate.max_train_examples=64",
+    "evaluate.precision='fp32'",  # what is scored within pytest has no bf16
 )
 # keys of records that time, memory and place decide, with the checksum of a record that holds them;
 # a commit may be made meanwhile
