@@ -91,7 +91,8 @@ def finetune(model: str, output: Path, options: EvaluateConfig, onnx: bool = Fal
                 done.append((result, predictions[data.split]))
             if not done:
                 raise UserError(f"{task.name}: every training failed; lower the rate")
-            return done
+            # processes end in any order: of equal seeds the first is the best
+            return sorted(done, key=lambda each: seeds.index(each[0].seed))
 
         try:
             jobs = [Job(task, data, settings, "pretrained", seed) for seed in seeds]

@@ -11,6 +11,7 @@ import torch
 from transformers import AutoConfig, AutoModelForQuestionAnswering, AutoTokenizer, pipeline
 
 import electrify
+from benchmarks.jobs import run_jobs
 from electrify.cli import main
 from tests.benchmarks.conftest import FILLERS, TOPICS
 from tests.benchmarks.records import sets, write
@@ -170,6 +171,18 @@ def test_seeds_and_search_of_the_config_are_obeyed(
         made(
             model_folder, tmp_path / "b", TABLES["labels"], more=["evaluate.train_fractions=[0.1]"]
         )
+
+
+def test_of_equal_seeds_the_first_is_kept_whatever_ends_first(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reversed_jobs(*given: Any) -> Any:
+        for job, result, predictions in reversed([*run_jobs(*given)]):
+            yield job, result.model_copy(update={"value": 0.5}), predictions
+
+    monkeypatch.setattr("benchmarks.jobs.run_jobs", reversed_jobs)
+    folder = made(model_folder, tmp_path, TABLES["labels"], more=["evaluate.seeds=[3, 1]"])
+    assert "of seed 3, which scored best" in (folder / "README.md").read_text(encoding="utf-8")
 
 
 def test_words_of_an_official_task_are_scored_by_the_labels_of_its_network(
