@@ -242,20 +242,20 @@ def inspect(
 
 
 def _clean(config: "RunConfig", beam_options: Sequence[str], overwrite: bool) -> None:
-    texts = _benchmark_texts(config)
+    texts = _benchmark_texts(config, overwrite)
     from pipeline.clean import clean
 
     clean(config, beam_options, overwrite, texts)
 
 
-def _benchmark_texts(config: "RunConfig") -> Path | None:
+def _benchmark_texts(config: "RunConfig", overwrite: bool) -> Path | None:
     # Arrow, imported later, reserves no gigabyte of addresses: `ulimit -v` may be set
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     if not (config.clean.decontaminate_against or config.removes_scored_rows):
         return None  # the stage needs nothing of benchmarks/
     from benchmarks.tasks.texts import dump_benchmarks
 
-    return dump_benchmarks(config)
+    return dump_benchmarks(config, overwrite)
 
 
 def _folder(config: "EvaluationRun", stage: str) -> Path:

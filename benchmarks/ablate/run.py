@@ -127,7 +127,7 @@ def make_corpora(
             if key in folders:
                 _link(folders[key], corpus_folder / stage)
         config = run.config.model_copy(update={"output_dir": str(corpus_folder)})
-        clean(config, beam_options, overwrite, dump_benchmarks(config))
+        clean(config, beam_options, overwrite, dump_benchmarks(config, overwrite))
         train_vocab(config, beam_options, overwrite)
         encode(config, beam_options, overwrite)
         folders = {key: corpus_folder / stage for stage, key in keys.items()} | folders

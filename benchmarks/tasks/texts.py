@@ -44,12 +44,13 @@ _SET_FOLDER = (
 _WORD_CHARACTERS = 11  # what is longer may be a sentence of a language without spaces
 
 
-def dump_benchmarks(config: RunConfig) -> Path | None:
+def dump_benchmarks(config: RunConfig, overwrite: bool = False) -> Path | None:
     """Dump what `clean.decontaminate_against` names into `<output_dir>/benchmark-texts`; where it
-    is left out, the rows that `[evaluate]` scores, unless the corpus is finished. The folder, or
-    None if there is nothing to dump."""
+    is left out, the rows that `[evaluate]` scores, unless the corpus is finished and stays. The
+    folder, or None if there is nothing to dump."""
     names, folder = config.clean.decontaminate_against, Path(config.output_dir) / "benchmark-texts"
-    if config.removes_scored_rows and not (folder.with_name("clean") / MANIFEST).exists():
+    is_finished = (folder.with_name("clean") / MANIFEST).exists()
+    if config.removes_scored_rows and (overwrite or not is_finished):
         texts = _scored_texts(config)
         why = ", which are scored (`clean.decontaminate_against=[]` keeps them)"
     elif names:

@@ -110,6 +110,7 @@ def test_what_is_scored_is_looked_for_unless_something_else_is_named(data, tmp_p
     Path("out/clean").mkdir()
     Path("out/clean/manifest.json").touch()  # a corpus that is finished stays
     assert dump_benchmarks(config) is None
+    assert dump_benchmarks(config, overwrite=True) == folder  # it is made again, in the same way
     for named in ([], ["klue-wos"]):
         raw["clean"]["decontaminate_against"] = named
         assert not parse_config(raw).removes_scored_rows
