@@ -29,7 +29,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from electrify.config.clean import CleanConfig
 from electrify.config.run import RunConfig
-from electrify.stage.folder import digest_of
+from electrify.stage.folder import digest_of, fingerprint
 from electrify.stage.plan import clean_stage
 from electrify.stage.run import run_stage
 from electrify.system.machine import keep_little_memory, return_freed_memory
@@ -203,9 +203,8 @@ def clean(
     """Make the `clean` folder of a run.
 
     `benchmark_texts` is a folder of the texts that `clean.decontaminate_against` names, or that are
-    scored. Raises
-    `ValueError` for a glob that matches nothing, for a file that cannot be read, and for a
-    corpus of which nothing is left.
+    scored. Raises `ValueError` for a glob that matches nothing, for a file that cannot be read, and
+    for a corpus of which nothing is left.
     """
     assert benchmark_texts or not config.clean.decontaminate_against, "no texts of benchmarks"
     files = expand_sources(config.clean.sources)
@@ -213,9 +212,13 @@ def clean(
     marks = fingerprints(files) | {path: digest_of(text) for path, text in code.items()}
     stage = clean_stage(config, marks, benchmark_texts)
     options = config.clean.with_code(code)
-    tasks = tuple(path.stem for path in benchmark_texts.iterdir()) if benchmark_texts else ()
+    text_files = sorted(benchmark_texts.iterdir()) if benchmark_texts else []
+    tasks = tuple(path.stem for path in text_files)
     options = options.model_copy(update={"decontaminate_against": tasks})
     batches = batch_files(files)
+    # what is done is of these texts, also where a finished corpus is not bound to them
+    texts = {path.name: fingerprint(str(path)) for path in text_files}
+    plan = {**stage.plan, "benchmark texts": texts}
 
     def work(folder: Path) -> Mapping[str, Any]:
         num_bytes = sum(file.text_bytes for file in files)
@@ -223,7 +226,7 @@ def clean(
             tables()  # workers are forks of this process: a third of a second for each
         pipeline = make_pipeline(config.beam.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
         keep_little_memory()
-        with work_folder("clean", config.beam.work_dir, folder, stage.plan) as shared:
+        with work_folder("clean", config.beam.work_dir, folder, plan) as shared:
             if benchmark_texts is not None:
                 with shared.scratch() as scratch:
                     index = scratch / _BENCHMARK_INDEX

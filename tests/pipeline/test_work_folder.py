@@ -212,6 +212,19 @@ def test_a_run_that_was_stopped_resumes_and_ends_with_the_same_bytes(
     assert not (tmp_path / "out" / ".work").exists()
 
 
+def test_what_was_cleaned_of_other_scored_rows_is_not_resumed_from(tmp_path, run, monkeypatch):
+    """A finished corpus is not bound to the rows that are scored; unfinished work is."""
+    options, texts = ["--direct_running_mode=in_memory"], tmp_path / "texts" / "a.jsonl"
+    with monkeypatch.context() as patched:
+        patched.delattr(clean_module, "_finish")
+        with pytest.raises(NameError, match="_finish"):
+            run(options, decontaminate_against=None)
+    write_texts(texts, [_text(9)], task="t")
+    run(options, decontaminate_against=None)
+    gone = removed(tmp_path / "out" / "clean")
+    assert [_text(9)] == [row["text"] for row in gone if row["reason"] == "contaminated"]
+
+
 def test_a_run_that_was_stopped_while_it_moved_its_files_loses_none(run, monkeypatch):
     options = ["--direct_running_mode=in_memory"]
     whole = run(options)
