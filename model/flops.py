@@ -162,6 +162,8 @@ def _paper(size: EncoderShape, length: int) -> _Forward:
 # matrix products that steps reached on one H200 in bf16, by width (PERFORMANCE.md), FLOPs a second
 _H200 = ((768, 3.1e14), (256, 1.15e14))
 _CPU_RATES = {"fp32": 1.2e11, "bf16": 2.6e11}  # of two cores, bf16 as written
+# of that rate, what steps of 2,048 tokens reach: 1.67 a second of modern-small with 8 layers
+_FEW_TOKENS, _FEW_TOKENS_RATE = 4096, 0.63
 
 
 def estimate(config: RunConfig) -> tuple[list[str], float]:
@@ -171,6 +173,8 @@ def estimate(config: RunConfig) -> tuple[list[str], float]:
     counts, flops = parameter_counts(pretrain, vocab), run_flops(pretrain, vocab)
     precision = cpu_precision() if pretrain.precision == "auto" else pretrain.precision
     cpu = _CPU_RATES.get(precision, _CPU_RATES["fp32"])
+    if pretrain.batch_size * pretrain.sequence_length < _FEW_TOKENS:
+        cpu *= _FEW_TOKENS_RATE
     width, gpu = next((pair for pair in _H200 if pair[0] <= pretrain.hidden_size), _H200[-1])
     where = {
         f"one H200 in bf16 at {gpu / 1e12:.0f} TFLOP/s, as width {width} reaches": gpu,
