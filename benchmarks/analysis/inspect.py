@@ -142,7 +142,7 @@ def threshold_chooser(reader: Reader, threshold: float | None) -> Callable[[str]
     """The threshold of a text: the one given, or that on the bundled sentences in the text's script
     (Hangul where it has a letter of it, else Latin)."""
     if threshold is not None and not 0 < threshold < 1:
-        raise UserError(f"--threshold {threshold}: give a number between 0 and 1")
+        raise UserError(f"`threshold` {threshold}: give a number between 0 and 1")
     if threshold is not None:
         return lambda text: Threshold(threshold, "given")
     by_script = cache(lambda script: bundled_threshold(reader, script))

@@ -48,7 +48,7 @@ def build_page(path: str, generator: str | None, output: Path) -> None:
     if npm is None:
         raise UserError("npm was not found; install Node.js 20 or newer, which has it")
     if output.exists():
-        raise UserError(f"--output {output} is there already: remove it or name another folder")
+        raise UserError(f"`output` {output} is there already: remove it or name another folder")
     reader = open_reader(path, generator)
     generator = generator or generator_of(reader.source.path)
     kind = json.loads(reader.source.tokenizer.backend_tokenizer.to_str())["model"]["type"]

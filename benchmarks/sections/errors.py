@@ -123,8 +123,7 @@ def add_errors(
         page.paragraph("No predictions to look into yet. Run: electrify evaluate CONFIG")
     elif all(errors.examples is None for errors in with_predictions):
         page.paragraph(
-            "Texts are not quoted unless --data-dir names the data: electrify report RUN "
-            "--data-dir DATA"
+            "Texts are not quoted unless the data are named: electrify report RUN --data-dir DATA"
         )
     for errors in with_predictions:
         num_examples, num_seeds = len(errors.predictions[0]), len(errors.predictions)

@@ -38,7 +38,7 @@ def init(path: str, output: str | None) -> list[str]:
     name = name.strip("-._") or "my-text"
     target = Path(output or f"{name}.toml")
     if target.exists():
-        raise UserError(f"{target} exists and is not overwritten; give another --output")
+        raise UserError(f"{target} exists and is not overwritten; give another `output`")
     if "://" in path:
         raise UserError(
             f"{path} is an address, and init reads local files: copy some files here, then change "
