@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
-from benchmarks.tasks.own import task_of_record
+from benchmarks.tasks.own import OWN_KINDS, task_of_record
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Task, titled
 from electrify.config.evaluate import Role
@@ -117,8 +117,10 @@ def encoder_label(role: str, path: str, name: str = "") -> str:
 
 
 def task_of(result: Result) -> Task | None:
-    """The task that a record is of; None if it is not known here."""
-    return task_of_record(result.own_task) if result.own_task else TASKS.get(result.task)
+    """The task that a record is of; None if it is not known here, such as of an earlier version."""
+    if result.own_task is None:
+        return TASKS.get(result.task)
+    return task_of_record(result.own_task) if result.own_task.get("kind") in OWN_KINDS else None
 
 
 def differing(result: Result, other: Result) -> str:

@@ -1,5 +1,5 @@
-"""Tasks with one output a row: a label, several labels, a number, one of several choices, or the
-relation between two entities.
+"""Tasks with one output a row: a label, several labels, a number, or the relation between two
+entities.
 
 Relations follow KLUE-baseline klue_baseline/data/klue_re.py, `_mark_entity_spans` and
 `fix_tokenization_error`.
@@ -8,7 +8,6 @@ Relations follow KLUE-baseline klue_baseline/data/klue_re.py, `_mark_entity_span
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,8 @@ from benchmarks.tasks.features import (
     encode_texts,
     num_truncated,
 )
-from benchmarks.tasks.rows import Row, class_name, is_missing, label_ids, nested
+from benchmarks.tasks.rows import Row, class_name, label_ids, nested
 from benchmarks.tasks.task import (
-    SEGMENTS,
     Arrays,
     Details,
     Example,
@@ -60,12 +58,15 @@ class TextTask(Task):
         )
 
 
-class SingleLabel(TextTask):
-    """A softmax over labels; the most probable one is predicted."""
+class Classification(TextTask):
+    """[CLS] a [SEP] b [SEP], one linear layer, a softmax over labels; the most probable one is
+    predicted."""
 
-    def _label(self, row: Row, location: str, labels: Sequence[str]) -> int:
+    def gold(self, row: Row, texts: tuple[str, ...], location: str) -> int:
+        """The position of the label in the task's."""
         value = nested(row, self.label_field)
-        return label_ids([value if value in labels else class_name(value)], labels, location)[0]
+        names = [value if value in self.labels else class_name(value)]
+        return label_ids(names, self.labels, location)[0]
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`labels` (B,); `IGNORED_LABEL` where there is none."""
@@ -76,16 +77,12 @@ class SingleLabel(TextTask):
     def prediction(self, example: GoldExample, output: Outputs, details: Details) -> Prediction:
         from scipy.special import softmax
 
-        logits = output["logits"][: self.num_labels(example)]
-        probabilities = softmax(logits.astype(np.float64))
+        probabilities = softmax(output["logits"].astype(np.float64))
         return {
             "gold": None if example.gold is None else self.labels[example.gold],
             "prediction": self.labels[int(np.argmax(probabilities))],
             "probabilities": [self.rounded(p) for p in probabilities.tolist()],
         }
-
-    def num_labels(self, example: GoldExample) -> int:
-        return len(self.labels)
 
     def rounded(self, probability: float) -> float:
         return round(probability, 6)
@@ -96,14 +93,6 @@ class SingleLabel(TextTask):
 
     def label_pairs(self, prediction: Prediction) -> list[tuple[str, str]]:
         return [(prediction["gold"], prediction["prediction"])]
-
-
-class Classification(SingleLabel):
-    """[CLS] a [SEP] b [SEP], one linear layer, cross-entropy."""
-
-    def gold(self, row: Row, texts: tuple[str, ...], location: str) -> int:
-        """The position of the label in the task's."""
-        return self._label(row, location, self.labels)
 
     def plain_texts(self, example: Example) -> tuple[str, ...]:
         """What a bag of words is made of: the text, or both of a pair."""
@@ -119,76 +108,6 @@ class Classification(SingleLabel):
                 "files of one version?"
             )
         return doubts
-
-
-@dataclass(frozen=True, kw_only=True)
-class MultipleChoice(SingleLabel):
-    """Which of several choices fits a text, such as COPA's alternatives and HellaSwag's endings:
-    [CLS] text [SEP] choice [SEP] for each choice, one score a choice, a softmax over them.
-
-    That is the form of `transformers`' heads for multiple choice. Several text fields are joined by
-    blanks. `labels` name the choices in their order: "0", "1". A row may have fewer choices.
-    """
-
-    # fields of a choice each, or one field of a list
-    choice_fields: tuple[str, ...] = ()
-    has_auto_head = False
-
-    @property
-    def has_parts(self) -> bool:
-        return True
-
-    def texts(self, row: Row, location: str) -> tuple[str, ...]:
-        return (" ".join(super().texts(row, location)), *self._choices(row, location))
-
-    def _choices(self, row: Row, location: str) -> list[str]:
-        first, *others = self.choice_fields
-        given = [nested(row, name) for name in self.choice_fields] if others else nested(row, first)
-        if isinstance(given, list):
-            while given and is_missing(given[-1]):  # a table has as many columns in every row
-                given = given[:-1]
-        is_whole = isinstance(given, list) and 2 <= len(given) <= len(self.labels)
-        if not is_whole or not all(isinstance(choice, str) for choice in given):
-            raise UserError(
-                f"{location}: {given!r:.80} in {' and '.join(map(repr, self.choice_fields))} are "
-                f"not 2 to {len(self.labels)} choices of text"
-            )
-        return list(given)
-
-    def gold(self, row: Row, texts: tuple[str, ...], location: str) -> int:
-        """Which of the choices, which stand behind the text, is right; counted from 0."""
-        return self._label(row, location, self.labels[: len(texts) - 1])
-
-    def num_labels(self, example: GoldExample) -> int:
-        return len(example.texts) - 1
-
-    def featurize(
-        self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
-    ) -> Features:
-        """A row holds the pieces of all choices one after the other."""
-        pairs = [(e.texts[0], choice) for e in examples for choice in e.texts[1:]]
-        encoded = encode_texts(pairs, tokenizer, max_length)
-        ends = np.cumsum([len(example.texts) - 1 for example in examples]).tolist()
-        groups = [slice(start, end) for start, end in pairwise([0, *ends])]
-        rows = [encoded.input_ids[group] for group in groups]
-        columns = [[*zip(*pairs[group], strict=True)] for group in groups]
-        cut = [
-            num_truncated(of_example, row, tokenizer, max_length)
-            for of_example, row in zip(columns, rows, strict=True)
-        ]
-        return Features(
-            [np.concatenate(row) for row in rows],
-            [np.concatenate(encoded.token_type_ids[group]) for group in groups],
-            np.arange(len(examples)),
-            {"labels": [example.gold for example in examples]},
-            int(np.count_nonzero(cut)),
-            {SEGMENTS: [[len(choice) for choice in row] for row in rows]},
-        )
-
-    def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
-        """And `num_choices` (B,)."""
-        numbers = np.array([len(features.details[SEGMENTS][row]) for row in rows])
-        return {**super().label_arrays(features, rows, length), "num_choices": numbers}
 
 
 class MultiLabelClassification(TextTask):

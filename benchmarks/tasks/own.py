@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain, combinations
 from pathlib import Path
-from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -22,12 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from benchmarks.metrics import METRICS
 from benchmarks.metrics.tags import OUTSIDE
 from benchmarks.tasks.files import SUFFIXES, TABLES, own_rows
-from benchmarks.tasks.labels import (
-    Classification,
-    MultiLabelClassification,
-    MultipleChoice,
-    Regression,
-)
+from benchmarks.tasks.labels import Classification, MultiLabelClassification, Regression
 from benchmarks.tasks.rows import Row, is_missing, nested, number_of, placed_answers
 from benchmarks.tasks.spans import OwnReading, Scorer
 from benchmarks.tasks.tags import OwnEntityTagging, OwnWordTagging, WordLabels
@@ -41,17 +35,16 @@ from electrify.system.bundled import bundled_name
 from electrify.system.outcome import UserError, first_line, nearest
 from electrify.system.progress import log, warn
 
-_KINDS: Mapping[OwnKind, type[Task]] = {
+OWN_KINDS: Mapping[OwnKind, type[Task]] = {
     "classification": Classification,
     "multi-label": MultiLabelClassification,
-    "choices": MultipleChoice,
     "regression": Regression,
     "tagging": OwnWordTagging,
     "word-labels": WordLabels,
     "entities": OwnEntityTagging,
     "reading": OwnReading,
 }
-_RECORDS = {kind: TypeAdapter(strategy) for kind, strategy in _KINDS.items()}
+_RECORDS = {kind: TypeAdapter(strategy) for kind, strategy in OWN_KINDS.items()}
 _TABLES = read_toml(Path(__file__).with_suffix(".toml"))
 _COLUMNS = _TABLES["columns"]
 _MAX_NAMES = 8  # in a message
@@ -61,7 +54,7 @@ _TRAIN_FRACTION = 0.8  # of the texts, where there is a training file alone
 
 # what is settled of a task, as a result states it
 _RECORDED = (
-    *("name", "version", "files", "reported", "also_reported", "text_fields", "choice_fields"),
+    *("name", "version", "files", "reported", "also_reported", "text_fields"),
     *("label_field", "labels", "value_range", "is_bounded", "scorer", "note"),
 )
 _UNSETTLED = ("version", "files", "note")  # the version is a digest of all else
@@ -102,7 +95,7 @@ def record_of(task: Task) -> dict[str, Any] | None:
 
 
 def _kind_of(task: Task) -> OwnKind:
-    return next(kind for kind, strategy in _KINDS.items() if type(task) is strategy)
+    return next(kind for kind, strategy in OWN_KINDS.items() if type(task) is strategy)
 
 
 def files_of(options: OwnTask) -> dict[str, Path]:
@@ -126,9 +119,7 @@ def own_task(options: OwnTask) -> Task:
     _check_names(paths, splits)
     rows = [row for placed in splits.values() for _, row in placed]
     columns = list(dict.fromkeys(str(column) for row in rows for column in row))
-    choices = _choice_columns(options, columns, rows)
-    free = [column for column in columns if column not in choices]
-    label = _label_column(options, free, rows)
+    label = _label_column(options, columns, rows)
     for split in ("dev", "test"):  # of the hub: a hidden one has null or -1 in every row
         if split not in splits or getattr(options, split):
             continue
@@ -139,12 +130,8 @@ def own_task(options: OwnTask) -> Task:
     placed = [*chain.from_iterable(splits.values())]
     lists = (row.get(c) for row in rows for c in columns if c != label)
     has_words = any(isinstance(value, list) and value for value in lists)
-    kind = options.kind or (
-        "choices" if choices else _kind(label, _values(label, placed), has_words)
-    )
-    if kind == "choices" and not choices:
-        raise _which(options, "choices", columns, rows)
-    texts = _text_columns(options, free, label, kind, rows)
+    kind = options.kind or _kind(label, _values(label, placed), has_words)
+    texts = _text_columns(options, columns, label, kind, rows)
     # others are left out as they are read
     placed = [
         (p, row) for p, row in placed if all(nested(row, n) not in (None, "", []) for n in texts)
@@ -183,7 +170,6 @@ def own_task(options: OwnTask) -> Task:
             "reported": reported,
             "also_reported": ("dev",) if reported == "test" and "dev" in paths else (),
             "text_fields": texts,
-            "choice_fields": choices,
             "label_field": label,
             "value_range": _range(options, label, values) if kind == "regression" else (0.0, 1.0),
             "is_bounded": options.bounds is not None,
@@ -215,7 +201,7 @@ def describe(
         case "tagging" | "entities":
             types = {label[2:] for label in task.labels if label != OUTSIDE}
             what = f"{len(types)} types of entities: {_join_names(sorted(types))}"
-        case "classification" | "multi-label" | "choices" | "word-labels":
+        case "classification" | "multi-label" | "word-labels":
             what = f"{len(task.labels)} labels: {_join_names(task.labels)}"
     text = (
         f"{task.name}: {kind} of column {task.label_field!r} ({what}), text in "
@@ -343,23 +329,6 @@ def _text_columns(
     return (known[0],)
 
 
-def _choice_columns(
-    options: OwnTask, columns: Sequence[str], rows: Sequence[Row]
-) -> tuple[str, ...]:
-    """The columns of the choices: those that the user names, else a column of lists or several
-    with a number or a letter, by their usual names; none of another kind of task."""
-    if options.choices or options.kind not in (None, "choices"):
-        return options.choices
-    for name in _COLUMNS["choices"]:
-        numbered = re.compile(rf"{name}[ _-]?[0-9a-h]", re.IGNORECASE)
-        if len(endings := sorted(c for c in columns if numbered.fullmatch(c))) > 1:
-            return tuple(endings)
-        lists = [c for c in _known([name], columns) if isinstance(rows[0].get(c), list)]
-        if lists:
-            return (lists[0],)
-    return ()
-
-
 def known_texts(columns: Sequence[str]) -> list[str]:
     """The columns of a text by its usual name."""
     return _known(_COLUMNS["texts"], columns)
@@ -373,7 +342,7 @@ def _known(names: Sequence[str], columns: Sequence[str]) -> list[str]:
 
 def _which(options: OwnTask, what: str, columns: Sequence[str], rows: Sequence[Row]) -> UserError:
     override = options.model_dump(exclude_defaults=True)
-    override[what] = ["COLUMN"] if what == "choices" else "COLUMN"
+    override[what] = "COLUMN"
     inner = {c: value for c in columns if isinstance(value := rows[0].get(c), dict)}
     columns = [*columns, *(f"{column}.{name}" for column in inner for name in inner[column])]
     return UserError(
@@ -456,8 +425,6 @@ def _labels(task: Task, kind: OwnKind, rows: Placed) -> tuple[str, ...]:
         return ()
     column = task.label_field
     values = [(location, name) for location, row in rows for name in task.gold_names(row, location)]
-    if isinstance(task, MultipleChoice):
-        return _choice_names(task, {name: location for location, name in values}, rows)
     for location, value in values:
         if not isinstance(value, str):
             fields = [f"{column}.{name}" for name in value] if isinstance(value, dict) else []
@@ -485,24 +452,6 @@ def _labels(task: Task, kind: OwnKind, rows: Placed) -> tuple[str, ...]:
         )
     are_numbers = not any(math.isnan(number_of(name)) for name in names)
     return tuple(sorted(names, key=lambda name: (number_of(name) if are_numbers else 0.0, name)))
-
-
-def _choice_names(task: MultipleChoice, values: Mapping[str, str], rows: Placed) -> tuple[str, ...]:
-    """What the label calls the choices in their order: numbers from 0 or 1, letters, or the names
-    of their columns. `values` has the location of each that occurs."""
-    choices = task.choice_fields
-    lists = [nested(row, choices[0]) for _, row in rows] if len(choices) == 1 else []
-    number = max((len(given) for given in lists if isinstance(given, list)), default=len(choices))
-    counted = [tuple(map(str, range(start, start + number))) for start in (0, 1)]
-    letters = [tuple(letters[:number]) for letters in (ascii_uppercase, ascii_lowercase)]
-    for names in (*counted, *letters, tuple(choices)):
-        if values.keys() <= {*names}:
-            return names
-    odd = next(value for value in values if value not in counted[0])
-    raise UserError(
-        f"{values[odd]}: {odd!r:.80} in column {task.label_field!r} is the name of none of "
-        f"{number} choices; write the number of the right one, 0 to {number - 1}"
-    )
 
 
 _NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+(:[\w.-]+)?")

@@ -12,12 +12,7 @@ from pydantic import TypeAdapter
 
 from benchmarks.metrics import METRICS
 from benchmarks.tasks.dialogue import DialogueStateTracking
-from benchmarks.tasks.labels import (
-    Classification,
-    MultipleChoice,
-    Regression,
-    RelationExtraction,
-)
+from benchmarks.tasks.labels import Classification, Regression, RelationExtraction
 from benchmarks.tasks.own import own_task
 from benchmarks.tasks.spans import Spans
 from benchmarks.tasks.tags import FramedTagging, OwnWordTagging, WordTagging
@@ -29,7 +24,6 @@ from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 
 KINDS: Mapping[str, type[Task]] = {
-    "choices": MultipleChoice,
     "classification": Classification,
     "dialogue": DialogueStateTracking,
     "parsing": DependencyParsing,

@@ -32,7 +32,6 @@ Arrays = dict[str, NDArray[Any]]  # by name, each (rows, ...)
 Details = Mapping[str, Any]  # of one row, `Features.details` by name
 Sampler = Callable[[Positions], float]  # from positions of predictions (n,) to a score
 
-SEGMENTS = "segments"  # in `Features.details`: by row the pieces of each of its parts, read apart
 OWN = "own"  # the suite of the user's own tasks
 
 

@@ -107,7 +107,6 @@ QUICK: Mapping[str, Any] = {
 OwnKind = Literal[
     "classification",
     "multi-label",
-    "choices",
     "regression",
     "tagging",
     "word-labels",
@@ -134,8 +133,6 @@ class OwnTask(Section):
     text: _Text | tuple[_Text, ...] | None = None
     """Column of the text or words, or columns of the texts of a pair. More texts follow the second
     behind separators."""
-    choices: tuple[_Text, ...] = ()
-    """Columns of the choices, or one column of lists."""
     label: _Text | None = None
     """Column of the label, number or tags."""
     word_column: Count | None = None
@@ -180,10 +177,6 @@ class OwnTask(Section):
             )
         if (self.word_column and self.text) or (self.tag_column and self.label):
             raise UserError(f"{self.train}: text or word_column, label or tag_column: give one")
-        if self.choices and self.kind not in (None, "choices"):
-            raise UserError(
-                f"choices = {list(self.choices)}: kind {self.kind!r} has none; remove it"
-            )
         return self
 
 

@@ -175,7 +175,6 @@ def lines_of(task, rng: np.random.Generator, count: int):
     make = {
         "Classification": _labels,
         "RelationExtraction": _labels,
-        "MultipleChoice": _labels,
         "OwnWordTagging": _words,
         "Regression": _numbers,
         "FramedTagging": _characters,

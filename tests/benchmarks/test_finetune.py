@@ -14,7 +14,7 @@ import electrify
 from benchmarks.jobs import run_jobs
 from electrify.cli import main
 from tests.benchmarks.conftest import FILLERS, TOPICS
-from tests.benchmarks.records import sets, write
+from tests.benchmarks.records import RELATION, sets, write
 
 FAST = sets("evaluate.min_steps=3", "evaluate.num_epochs=1.0", "evaluate.device=cpu")
 FEW = ("evaluate.min_steps=3", "evaluate.num_epochs=1.0", "evaluate.device=cpu")
@@ -200,6 +200,12 @@ def test_words_of_an_official_task_are_scored_by_the_labels_of_its_network(
     write(tmp_path / "rows.json", rows)
     assert main(["predict", str(folder), str(tmp_path / "rows.json")]) == 0
     assert "on 9 rows with a gold value" in capsys.readouterr().err
+    for split in ("train", "dev"):
+        write(tmp_path / f"klue-re-v1.1_{split}.json", [RELATION])
+    with pytest.raises(ValueError, match="no class of networks for it"):
+        electrify.finetune(
+            str(model_folder), tmp_path / "b", task="klue-re", data_dir=[str(tmp_path)]
+        )
 
 
 def test_predict_reads_files_in_parts_and_keeps_their_columns(
@@ -236,10 +242,6 @@ def test_predict_reads_files_in_parts_and_keeps_their_columns(
         (None, [{"text": text, "label": "a"} for text in TEXTS], "in every row: nothing to learn"),
         (None, [], "has no rows"),
         ("nothing", TABLES["labels"], "it has no config.json"),
-        (None, [{"premise": TEXTS[n], "choice1": "b", "choice2": "c", "label": n % 2}
-                for n in range(9)
-            ],
-         "no class of networks for it"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_learnt_is_refused(

@@ -113,9 +113,7 @@ SCHEMAS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "facebook/xnli": dict.fromkeys(TASKS["xnli"].reported_splits, (_NLI, _GLUE)),
     "skt/kobest_v1": {
         "boolq": ("paragraph question label:int64", _GLUE),
-        "copa": ("premise question alternative_1 alternative_2 label:int64", _GLUE),
         "wic": ("word context_1 context_2 label:int64", _GLUE),
-        "hellaswag": ("context ending_1 ending_2 ending_3 ending_4 label:int64", _GLUE),
         "sentineg": ("sentence label:int64", f"{_GLUE} test_originated"),
     },
     "unimelb-nlp/wikiann": {

@@ -16,7 +16,6 @@ from benchmarks.tasks.dialogue import DialogueStateTracking
 from benchmarks.tasks.features import padded
 from benchmarks.tasks.heads.klue import Parser, SlotGenerator
 from benchmarks.tasks.heads.linear import (
-    ChoiceHead,
     Head,
     JointHead,
     LinearHead,
@@ -27,13 +26,12 @@ from benchmarks.tasks.heads.linear import (
 from benchmarks.tasks.labels import (
     OBJECT,
     SUBJECT,
-    MultipleChoice,
     RelationExtraction,
     TextTask,
 )
 from benchmarks.tasks.spans import Spans
 from benchmarks.tasks.tags import Tagging
-from benchmarks.tasks.task import SEGMENTS, Arrays, Features, Task
+from benchmarks.tasks.task import Arrays, Features, Task
 from benchmarks.tasks.trees import DependencyParsing
 
 # Batches sorted together by length: padding falls to a few percent, batches still differ each epoch
@@ -51,14 +49,11 @@ def make_head(task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.G
         case Spans(head="span") if is_auto:
             return fresh_head(encoder, AutoModelForQuestionAnswering, 2, generator)
         case TextTask() if is_auto:
-            num_outputs = 1 if isinstance(task, MultipleChoice) else num_labels or 1
-            head = fresh_head(encoder, AutoModelForSequenceClassification, num_outputs, generator)
-            return ChoiceHead(head) if isinstance(task, MultipleChoice) else head
+            auto_class = AutoModelForSequenceClassification
+            return fresh_head(encoder, auto_class, num_labels or 1, generator)
         case RelationExtraction():
             markers = [tokenizer.convert_tokens_to_ids(list(pair)) for pair in (SUBJECT, OBJECT)]
             return LinearHead(encoder, num_labels, generator, task.pooling, markers)
-        case MultipleChoice():
-            return ChoiceHead(LinearHead(encoder, 1, generator, task.pooling))
         case TextTask():
             return LinearHead(encoder, num_labels or 1, generator, task.pooling)
         case Tagging():
@@ -93,16 +88,9 @@ def collate(
 
 
 def pad_rows(features: Features, rows: NDArray[np.int64], pad_id: int) -> Arrays:
-    """`input_ids`, `token_type_ids` and `attention_mask` of rows, each (B, T); of rows in segments
-    (segments of all rows, T)."""
+    """`input_ids`, `token_type_ids` and `attention_mask` of rows, each (B, T)."""
     ids = [features.input_ids[row] for row in rows]
     types = [features.token_type_ids[row] for row in rows]
-    if segments := features.details.get(SEGMENTS):
-        ends = [np.cumsum(segments[row])[:-1] for row in rows]
-        ids, types = (
-            [part for row, at in zip(values, ends, strict=True) for part in np.split(row, at)]
-            for values in (ids, types)
-        )
     length = max(map(len, ids))
     return {
         "input_ids": padded(ids, length, pad_id, np.int64),

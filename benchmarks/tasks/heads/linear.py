@@ -18,7 +18,6 @@ from benchmarks.tasks.task import HEAD_DROPOUT
 from electrify.config.evaluate import Pooling
 
 HEAD_INITIALIZER_RANGE = 0.02
-_NONE = -1e4  # the logit of a choice that an example does not have
 _PARTS_VECTORS = 5  # that the head reads with pooling "parts"
 
 
@@ -188,25 +187,6 @@ class _GivenStates(nn.Module):
         (pooler,), states = self._pooler, self.given
         pooled = pooler(states) if pooler is not None else None
         return BaseModelOutputWithPooling(last_hidden_state=states, pooler_output=pooled)
-
-
-class ChoiceHead(LabelHead):
-    """A score for each choice of an example, by a head with one output, learnt from `labels` (B,)
-    by the cross-entropy of a softmax over the choices. The encoder reads (choices of all examples,
-    T)."""
-
-    def __init__(self, scorer: Head) -> None:
-        super().__init__()
-        self.scorer = scorer
-
-    def forward(self, states: Tensor, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """`logits` (B, choices of the example that has most); places without one have `_NONE`."""
-        scores = self.scorer(states, batch)["logits"].squeeze(-1)
-        counts = batch["num_choices"]
-        places = torch.arange(int(counts.max()), device=counts.device)
-        is_choice = places < counts.unsqueeze(-1)
-        logits = torch.full(is_choice.shape, _NONE, dtype=scores.dtype, device=scores.device)
-        return {"logits": logits.masked_scatter(is_choice, scores)}
 
 
 class EncoderWithHead(nn.Module):

@@ -1,138 +1,26 @@
-"""Choices, several labels a text, relations: reading, learning, scoring."""
+"""Several labels a text, relations: reading, learning, scoring."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from sklearn.metrics import f1_score
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import (
-    ElectraConfig,
-    ElectraForMultipleChoice,
-    ElectraModel,
-    PreTrainedTokenizerFast,
-)
+from transformers import PreTrainedTokenizerFast
 
 from benchmarks.metrics.labels import exact_match, label_set_macro_f1, label_set_micro_f1
-from benchmarks.tasks.heads import collate, make_head
-from benchmarks.tasks.heads.linear import EncoderWithHead, LinearHead
+from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.labels import (
     MARKERS,
     MultiLabelClassification,
-    MultipleChoice,
     RelationExample,
     repaired,
 )
 from benchmarks.tasks.load import load_data
-from benchmarks.tasks.registry import TASKS
-from benchmarks.tasks.task import Features, GoldExample
-from tests.benchmarks.conftest import FILLERS, SIZES, TOPICS, build_tokenizer, words_of
+from benchmarks.tasks.task import Features
+from tests.benchmarks.conftest import words_of
 from tests.benchmarks.records import RE, bert_tokenizer, encoder_of_width, own_task_of
-
-OF_FOUR = TASKS["kobest-hellaswag"]
-COPA = [
-    {
-        "premise": f"{TOPICS[n % 7]} {FILLERS[n % 6]}",
-        "question": "원인" if n % 2 else "결과",
-        "alternative_1": FILLERS[n % 6] if n % 2 else TOPICS[n % 7],  # a topic is right
-        "alternative_2": TOPICS[n % 7] if n % 2 else FILLERS[n % 6],
-        "label": n % 2,
-    }
-    for n in range(70)
-]
-
-
-def test_columns_with_numbers_are_choices(tmp_path: Path):
-    task = own_task_of(tmp_path, COPA)
-    assert isinstance(task, MultipleChoice)
-    assert task.choice_fields == ("alternative_1", "alternative_2")
-    assert (task.text_fields, task.labels) == (("premise", "question"), ("0", "1"))
-    data = load_data(task, Path())
-    (example,) = (e for e in (*data.train, *data.reported) if e.id == "train-2")
-    row = COPA[1]
-    assert isinstance(example, GoldExample)
-    text = f"{row['premise']} {row['question']}"
-    assert example.texts == (text, row["alternative_1"], row["alternative_2"])
-    assert example.gold == 1
-
-
-@pytest.mark.parametrize("labels", [[0, 2, 1], [1, 3, 2], "ACB", "acb"])
-def test_a_list_of_choices_has_its_names(tmp_path: Path, labels: Any):
-    endings = ["간다", "온다", "잔다"]
-    rows = [{"ctx": "그는", "endings": endings, "label": label} for label in labels]
-    task = own_task_of(tmp_path, rows, text="ctx")
-    assert task.choice_fields == ("endings",)
-    examples = [e for row in rows for e in task.examples(row, "x", "here", True)]
-    assert [example.gold for example in examples] == [0, 2, 1]
-
-
-def make_examples(*numbers: int) -> list[GoldExample]:
-    """Examples of so many choices."""
-    return [
-        GoldExample(str(n), (" ".join(TOPICS[:n]), *(TOPICS[k] for k in range(count))), 0)
-        for n, count in enumerate(numbers)
-    ]
-
-
-def small_config(**options: Any) -> ElectraConfig:
-    return ElectraConfig(vocab_size=len(build_tokenizer()), embedding_size=16, **SIZES, **options)
-
-
-def test_the_scores_are_those_of_transformers():
-    tokenizer, task = build_tokenizer(), OF_FOUR
-    plain = {"summary_use_proj": False, "summary_activation": "", "summary_last_dropout": 0.0}
-    theirs = ElectraForMultipleChoice(small_config(**plain)).eval()
-    head: Any = make_head(task, theirs.electra, tokenizer, torch.Generator())
-    head.scorer.linear.load_state_dict(theirs.classifier.state_dict())
-    ours = EncoderWithHead(theirs.electra, head).eval()
-    features = task.featurize(make_examples(4, 4, 4), tokenizer, 16, train=True)
-    batch = collate(task, features, np.arange(3), tokenizer.pad_token_id, torch.device("cpu"))
-    names = ("input_ids", "token_type_ids", "attention_mask")
-    given = {name: batch[name].unflatten(0, (3, 4)) for name in names}
-    with torch.no_grad():
-        outputs = ours(batch)
-        expected = theirs(**given, labels=batch["labels"])
-    assert outputs["logits"].shape == (3, 4)
-    torch.testing.assert_close(outputs["logits"], expected.logits)
-    torch.testing.assert_close(head.loss(outputs, batch), expected.loss)
-
-
-def test_an_example_with_fewer_choices_has_the_scores_that_it_has_alone():
-    tokenizer, task = build_tokenizer(), OF_FOUR
-    source = ElectraModel(small_config()).eval()
-    head = make_head(task, source, tokenizer, torch.Generator().manual_seed(1))
-    network = EncoderWithHead(source, head).eval()
-    examples = make_examples(2, 4, 3)
-    features = task.featurize(examples, tokenizer, 16, train=False)
-
-    def logits(*rows: int) -> torch.Tensor:
-        with torch.no_grad():
-            device = torch.device("cpu")
-            batch = collate(task, features, np.array(rows), tokenizer.pad_token_id, device)
-            found: torch.Tensor = network(batch)["logits"]
-            return found
-
-    together = logits(0, 1, 2)
-    for row, count in enumerate((2, 4, 3)):
-        torch.testing.assert_close(together[row, :count], logits(row)[0])
-    predictions = task.predictions(
-        examples, features, [{"logits": row.numpy()} for row in together]
-    )
-    assert [len(p["probabilities"]) for p in predictions] == [2, 4, 3]
-    assert [sum(p["probabilities"]) for p in predictions] == pytest.approx([1, 1, 1], abs=1e-5)
-
-
-def test_cut_examples_are_counted_once():
-    task, tokenizer = OF_FOUR, build_tokenizer()
-    features = task.featurize(make_examples(2, 4, 3), tokenizer, 5, train=True)
-    assert max(len(part) for part in features.input_ids) <= 4 * 5
-    assert features.num_truncated == 1  # the last: two topics, a choice and three special tokens
-    assert features.details["segments"] == [[4, 4], [5] * 4, [5] * 3]
-
-
-# Several labels.
 
 LABEL_SETS = [
     {"text": f"{n}번째 글", "labels": [name for bit, name in enumerate("가나다") if n >> bit & 1]}

@@ -58,11 +58,6 @@ def questions(answers, **more):
     return [*rows, QUESTIONS[0]]
 
 
-def choices(change):
-    row = {"premise": "a", "choice1": "b", "choice2": "c", "label": 0}
-    return [row, row | change]
-
-
 def named(span):
     return [{"text": f"Ann in {n}", "entities": [span]} for n in range(20)]
 
@@ -145,12 +140,13 @@ def test_the_label_is_no_column_that_is_named_as_the_text(tmp_path):
 
 
 def test_what_an_error_says_to_set_can_be_set(tmp_path):
-    options = OwnTask(train=write(tmp_path / "mine.csv", REVIEWS), kind="choices")
-    with pytest.raises(ValueError, match="which column is the choices") as raised:
+    rows = [{"text": "a", "x": "1", "y": "2"}] * 2
+    options = OwnTask(train=write(tmp_path / "mine.csv", rows), name="two")
+    with pytest.raises(ValueError, match="which column is the label") as raised:
         own_task(options)
     (override,) = re.findall("`(.*)`", str(raised.value))
     (said,) = evaluation_of("any", [override]).evaluate.own_tasks
-    assert said == options.model_copy(update={"choices": ("COLUMN",)})
+    assert said == options.model_copy(update={"label": "COLUMN"})
 
 
 @pytest.mark.parametrize("kind", [None, "classification"])
@@ -265,13 +261,9 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
         (questions({"text": ["bridge", ""], "answer_start": [BRIDGE, -1]}), {},
          "one answer is empty"),
         (questions([], is_impossible=False), {}, "is_impossible is false, and there is no answer"),
-        (REVIEWS, {"choices": ("a", "b"), "kind": "regression"}, "kind 'regression' has none"),
         (REVIEWS, {"bounds": (0.0, 5.0)}, "give the lower one first, and kind = 'regression'"),
         ([{"tokens": ["a", "b"], "upos": ["X", "Y"]}] * 9, {}, 'kind = "word-labels"'),
         ([{"text": "", "label": "a"}] * 3, {}, "no row has a text in text"),
-        (choices({"label": 7}), {}, "row 2"),
-        (choices({"choice2": None}), {}, "are not 2 to 2 choices"),
-        (choices({"choice1": ["x"]}), {}, "are not 2 to 2 choices"),
         (named({"start": 0, "end": 3, "label": "PER", "text": "Bob"}), {},
          "row 1: the span 'Bob' has start"),
         (named({"start": 3, "end": 4, "label": "PER", "text": "n"}), {},
@@ -353,7 +345,6 @@ def test_files_of_other_tools(tmp_path, caplog):
         *(REVIEWS, ENTITIES, SPANS, QUESTIONS),
         [{"text": "a", "score": 3 * n} for n in range(40)],
         [{"text": "a", "labels": labels} for labels in (["x"], ["x", "y"], [])],
-        [{"premise": "a", "choice1": "b", "choice2": "c", "label": n % 2} for n in range(9)],
     ],
 )
 def test_a_record_gives_the_same_task(tmp_path, rows):
