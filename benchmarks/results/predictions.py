@@ -1,10 +1,9 @@
-"""Files of predictions: what they are of in the first line, then one line an example. GLUE's zip is
-made of them."""
+"""Files of predictions: what they are of in the first line, then one line an example. The files
+of GLUE's leaderboard are made of them."""
 
 import json
 import math
 import shutil
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ SplitPredictions = Mapping[str, Predictions]  # by split
 PREDICTIONS = "predictions"  # in a folder of results
 _SCHEMA = 2
 _GLUE_FILES = read_toml(Path(__file__).with_name("glue.toml"))["glue"]
-_ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same predictions are the same bytes
 # what a header says of its result, and what of it is compared
 _IDENTITY = ("task", "task_version", "role", "seed", "data_sha256")
 _HEADER = ("suite", *_IDENTITY, "model_path", "train_fraction")
@@ -114,46 +112,28 @@ def predictions_of_result(folder: Path, result: Result, split: str = "") -> list
 
 
 def write_submissions(folder: Path) -> list[Path]:
-    """Write `submission/pretrained-<seed>/glue.zip` into a folder of results, of its tasks of GLUE
-    with unlabelled splits; what was written. Those written before are removed."""
-    submissions = folder / "submission"
+    """Write the files of GLUE's leaderboard below `submission/` of a folder of results, by seed, of
+    the splits without labels that are there. Those written before are removed."""
+    submissions, written = folder / "submission", list[Path]()
     if submissions.exists():
         shutil.rmtree(submissions)
-    by_seed: dict[int, dict[tuple[str, str], list[Prediction]]] = {}
     for result in largest_part(current_results(folder)):
-        task = TASKS.get(result.task)
-        if result.role != "pretrained" or task is None or task.suite != "glue":
-            continue
-        for split in task.unlabelled:
-            predictions = predictions_of_result(folder, result, split)
-            if predictions and all(p["prediction"] is not None for p in predictions):
-                by_seed.setdefault(result.seed, {})[task.name, split] = predictions
-            elif predictions:
-                warn(f"{task.name} {split}: its training failed, so nothing is written")
-    written = [
-        write_glue_zip(submissions / f"pretrained-{seed}" / "glue.zip", predictions)
-        for seed, predictions in by_seed.items()
-    ]
-    for path in written:
-        log(f"wrote {path}")
-    return written
-
-
-def write_glue_zip(path: Path, predictions: Mapping[tuple[str, str], Predictions]) -> Path:
-    """The leaderboard's zip of the tasks and splits there are; says which of its files lack."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w") as archive:
         for name, (task, split) in _GLUE_FILES.items():
-            if (task, split) in predictions:
-                text = glue_table(TASKS[task], predictions[task, split])
-                archive.writestr(zipfile.ZipInfo(name, _ZIP_DATE), text, zipfile.ZIP_DEFLATED)
-    if lacking := [name for name, key in _GLUE_FILES.items() if tuple(key) not in predictions]:
-        warn(
-            f"{path} lacks {', '.join(lacking)}; the leaderboard wants all "
-            f"{len(_GLUE_FILES)} (test files of GLUE below the data folder are predicted, those "
-            "of the hub too; AX is predicted with MNLI)"
+            if result.role != "pretrained" or result.task != task:
+                continue
+            predictions = predictions_of_result(folder, result, split) or []
+            if any(p["prediction"] is None for p in predictions):
+                warn(f"{task} {split}: its training failed, so nothing is written")
+            elif predictions:
+                written.append(submissions / f"pretrained-{result.seed}" / name)
+                written[-1].parent.mkdir(parents=True, exist_ok=True)
+                write_text(written[-1], glue_table(TASKS[task], predictions))
+    if written:
+        log(
+            f"wrote {submissions}: GLUE's leaderboard takes a zip of all {len(_GLUE_FILES)} files "
+            "of one seed"
         )
-    return path
+    return written
 
 
 def glue_table(task: Task, predictions: Predictions) -> str:

@@ -183,9 +183,9 @@ def test_submissions_are_those_of_the_records_that_count(tmp_path):
     predictions = [{"id": "ax-0", "gold": None, "prediction": "neutral"}]
     write_predictions(tmp_path, record, {"ax": predictions})
     append_result(tmp_path / "results.jsonl", record)
-    stale = tmp_path / "submission" / "pretrained-7" / "glue.zip"
+    stale = tmp_path / "submission" / "pretrained-7" / "AX.tsv"
     stale.parent.mkdir(parents=True)
     stale.touch()
     (written,) = write_submissions(tmp_path)
-    assert written == tmp_path / "submission" / "pretrained-0" / "glue.zip"
-    assert list(tmp_path.rglob("*.zip")) == [written]
+    assert written == tmp_path / "submission" / "pretrained-0" / "AX.tsv"
+    assert list(tmp_path.rglob("*.tsv")) == [written]
