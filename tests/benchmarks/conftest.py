@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -95,22 +94,9 @@ def t_half_width(values: Sequence[float]) -> float:
     return float(high)
 
 
-def text_of(page: str) -> str:
-    """The text of an HTML page without plots; a row of a table is '| cell | cell |'."""
-
-    def plain(html: str) -> str:
-        return " ".join(unescape(re.sub(r"<[^>]*>", "", html)).split())
-
-    page = re.sub(r"(?s)<(style|script|title)\b.*?</\1>", "", page)
-    lines = []
-    ends = r"(?s)(<tr\b.*?</tr>)|</?(?:p|h\d|summary|pre|d[tdl]|\w*caption)\b"
-    for block in filter(None, re.split(ends, page)):
-        cells = re.findall(r"(?s)<t[dh]\b[^>]*>(.*?)</t[dh]>", block)
-        if cells:
-            lines.append(f"| {' | '.join(map(plain, cells))} |")
-        elif ">" in block:
-            lines.append(plain(f"<p {block}"))
-    return "\n".join(line for line in lines if line)
+def text_of(markdown: str) -> str:
+    """The text of a page in Markdown; a row of a table is '| cell | cell |'."""
+    return re.sub(r"\\([^a-z0-9\s])", r"\1", markdown)
 
 
 def folder_of(config: RunConfig) -> Path:

@@ -32,7 +32,8 @@ def test_both_suites_from_the_command_to_the_page(model_folder, ynat_folder, tmp
     assert {path.name for path in folder.iterdir() if path.is_dir()} == {"robustness", "fairness"}
     table = (folder / "fairness" / "fairness.csv").read_text(encoding="utf-8")
     assert "P(bad label)" in table
-    page = text_of(report(read_runs([folder])).read_text(encoding="utf-8"))
+    report(read_runs([folder]))
+    page = text_of((folder / "report.md").read_text(encoding="utf-8"))
     assert re.search(r"fairness: \d+ of \d+ effects are shown", page)
     assert re.search(r"robustness: \d+ of \d+ effects are shown", page)
     assert "free of bias" in page

@@ -51,7 +51,7 @@ def seeds(*values: float, **changes: Any) -> list[Result]:
 def curves_page(run: RunFolder) -> str:
     document = Page("test")
     add_curves(document, run)
-    return text_of(document.text())
+    return text_of(document.markdown())
 
 
 @pytest.fixture

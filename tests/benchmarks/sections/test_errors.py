@@ -85,4 +85,4 @@ def test_answers_are_not_quoted_either(tmp_path, monkeypatch):
     for with_texts in (True, False):
         page = Page("x")
         add_errors(page, None, (), with_texts)
-        assert ("密" in text_of(page.text())) == with_texts
+        assert ("密" in text_of(page.markdown())) == with_texts

@@ -53,7 +53,7 @@ def test_an_objective_has_its_own_plots_and_no_empty_one(objective, monkeypatch)
     add_pretraining(page, RunFolder(Path("run"), {"pretrain": {}}, (), {}, {}, {}, metrics, {}))
     assert list(plots) == wanted + ALWAYS
     assert all(points for series in plots.values() for points in series.values())
-    text = text_of(page.text())
+    text = text_of(page.markdown())
     assert "nothing to plot" not in text
     rows = [line.split(" | ")[0].strip("| ") for line in text.splitlines() if "| " in line]
     assert ("always 'original'" in rows) == ("rtd_auc" in figures)
