@@ -29,12 +29,7 @@ from benchmarks.sections.scores import beside_lines, terminal_lines, write_score
 from benchmarks.tasks.labels import Classification
 from benchmarks.tasks.load import TaskData, load_tasks
 from benchmarks.tasks.task import Task
-from benchmarks.training.recipe import (
-    HyperParameters,
-    hyper_parameters,
-    options_for,
-    seeds_for,
-)
+from benchmarks.training.recipe import HyperParameters, hyper_parameters, options_for, seeds_for
 from electrify.config.evaluate import EvaluateConfig, Role
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import MANIFEST, PLAN, Stage, digest_of, read_manifest

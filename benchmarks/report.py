@@ -26,11 +26,7 @@ from benchmarks.sections.scores import (
     protocol_rows,
     score_records,
 )
-from benchmarks.statistics.comparison import (
-    ComparedScore,
-    compare_in_run,
-    compare_runs,
-)
+from benchmarks.statistics.comparison import ComparedScore, compare_in_run, compare_runs
 from benchmarks.statistics.scores import scores_of
 from electrify.page.page import Page
 from electrify.system.outcome import UserError

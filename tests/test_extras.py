@@ -5,12 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import (
-    PackageNotFoundError,
-    distributions,
-    packages_distributions,
-    requires,
-)
+from importlib.metadata import PackageNotFoundError, distributions, packages_distributions, requires
 from pathlib import Path
 
 import pytest

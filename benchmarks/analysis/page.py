@@ -21,12 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.analysis.inspect import (
-    EXAMPLES,
-    SENTENCES,
-    bundled_threshold,
-    read,
-)
+from benchmarks.analysis.inspect import EXAMPLES, SENTENCES, bundled_threshold, read
 from benchmarks.analysis.reader import Reader, open_reader
 from benchmarks.encoder import generator_of
 from benchmarks.onnx.export import LOGITS, export_network, open_network, open_session, require_onnx

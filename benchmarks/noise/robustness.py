@@ -19,14 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from benchmarks.analysis.korean import (
-    LEADS,
-    TAILS,
-    VOWELS,
-    letters_of,
-    neighbours,
-    syllable_of,
-)
+from benchmarks.analysis.korean import LEADS, TAILS, VOWELS, letters_of, neighbours, syllable_of
 from benchmarks.noise.effects import Effect
 from benchmarks.results.predictions import predictions_of_result
 from benchmarks.results.results import Result, task_of

@@ -6,12 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.results.results import (
-    RESULTS,
-    Result,
-    current_results,
-    largest_part,
-)
+from benchmarks.results.results import RESULTS, Result, current_results, largest_part
 from electrify.config.fields import NOISE_SUITES
 from electrify.stage.folder import MANIFEST, fingerprint, read_manifest
 from electrify.stage.plan import METRICS, VERBS

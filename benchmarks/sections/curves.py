@@ -6,11 +6,7 @@ from benchmarks.results.results import Result, percent
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Table
 from benchmarks.sections.scores import TEXTS, protocol_differences
-from benchmarks.statistics.scores import (
-    Sample,
-    encoder_name,
-    sample_of,
-)
+from benchmarks.statistics.scores import Sample, encoder_name, sample_of
 from electrify.page.page import Page
 
 # Over pretraining.

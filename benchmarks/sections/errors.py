@@ -12,13 +12,7 @@ from benchmarks.results.predictions import predictions_of_result
 from benchmarks.results.results import Result, task_of
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import TaskScore, scores_of
-from benchmarks.tasks.load import (
-    SPLIT_EVAL,
-    dir_of,
-    read_splits,
-    rows_digest,
-    split_by_group,
-)
+from benchmarks.tasks.load import SPLIT_EVAL, dir_of, read_splits, rows_digest, split_by_group
 from benchmarks.tasks.task import Example, Prediction, Predictions, Task
 from electrify.page.page import Page
 from electrify.system.outcome import UserError

@@ -22,15 +22,7 @@ from benchmarks.tasks.features import QuestionExample
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.labels import Classification
 from benchmarks.tasks.load import SPLIT_EVAL, TaskData
-from benchmarks.tasks.task import (
-    OWN,
-    Example,
-    Features,
-    GoldExample,
-    Outputs,
-    Prediction,
-    Task,
-)
+from benchmarks.tasks.task import OWN, Example, Features, GoldExample, Outputs, Prediction, Task
 from benchmarks.training.bag_of_words import bag_of_words
 from benchmarks.training.network import build_network
 from benchmarks.training.recipe import HyperParameters

@@ -15,12 +15,7 @@ from transformers import (
     RobertaConfig,
 )
 
-from benchmarks.encoder import (
-    load_encoder,
-    num_layers,
-    open_model,
-    with_added_tokens,
-)
+from benchmarks.encoder import load_encoder, num_layers, open_model, with_added_tokens
 from benchmarks.evaluate import evaluate
 from benchmarks.results.results import read_results
 from benchmarks.training.trainer import learning_rate_scales

@@ -10,15 +10,8 @@ import pytest
 from benchmarks.metrics import labels as metrics
 from benchmarks.metrics import tags as tagging
 from benchmarks.metrics.labels import auprc, auprc_absent_as_half, auprc_without_no_relation
-from benchmarks.metrics.reading import (
-    rouge_w,
-)
-from benchmarks.metrics.structured import (
-    Arcs,
-    las,
-    las_macro_f1,
-    pooled_slot_f1,
-)
+from benchmarks.metrics.reading import rouge_w
+from benchmarks.metrics.structured import Arcs, las, las_macro_f1, pooled_slot_f1
 
 NER_LABELS = ("B-PS", "I-PS", "B-LC", "I-LC", "O")
 

@@ -14,10 +14,7 @@ from benchmarks.report import Summary, read_runs, report, scores_for_programs
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder, read_run
 from benchmarks.sections.scores import EncoderScores
-from benchmarks.statistics.comparison import (
-    ComparedScore,
-    Comparison,
-)
+from benchmarks.statistics.comparison import ComparedScore, Comparison
 from benchmarks.statistics.scores import task_scores
 from benchmarks.statistics.uncertainty import Interval
 from electrify.config.load import parse_config

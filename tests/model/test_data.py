@@ -18,14 +18,7 @@ import torch
 from electrify.config.pretrain import MixtureConfig
 from electrify.config.run import RunConfig
 from electrify.system.progress import Stopped
-from model.data import (
-    Loader,
-    SequenceData,
-    StepData,
-    check_batch_sizes,
-    noise_key,
-    open_shards,
-)
+from model.data import Loader, SequenceData, StepData, check_batch_sizes, noise_key, open_shards
 from model.devices.device import seed_of
 from model.networks.batch import Batch, Noise
 from model.plan import phase_at, phases_of

@@ -15,20 +15,8 @@ from transformers import (
 from benchmarks.tasks.dialogue import DialogueStateTracking
 from benchmarks.tasks.features import padded
 from benchmarks.tasks.heads.klue import Parser, SlotGenerator
-from benchmarks.tasks.heads.linear import (
-    Head,
-    JointHead,
-    LinearHead,
-    SpanHead,
-    fresh_head,
-    seeded,
-)
-from benchmarks.tasks.labels import (
-    OBJECT,
-    SUBJECT,
-    RelationExtraction,
-    TextTask,
-)
+from benchmarks.tasks.heads.linear import Head, JointHead, LinearHead, SpanHead, fresh_head, seeded
+from benchmarks.tasks.labels import OBJECT, SUBJECT, RelationExtraction, TextTask
 from benchmarks.tasks.spans import Spans
 from benchmarks.tasks.tags import Tagging
 from benchmarks.tasks.task import Arrays, Features, Task

@@ -4,12 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.ablate.grid import (
-    base_config,
-    corpus_keys,
-    load_grid,
-    plan_runs,
-)
+from benchmarks.ablate.grid import base_config, corpus_keys, load_grid, plan_runs
 from electrify.config.load import load_config
 from model.flops import run_flops
 

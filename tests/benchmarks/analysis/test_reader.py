@@ -9,11 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import (
-    ElectraForMaskedLM,
-    ElectraForPreTraining,
-    ModernBertForTokenClassification,
-)
+from transformers import ElectraForMaskedLM, ElectraForPreTraining, ModernBertForTokenClassification
 
 from benchmarks.analysis.reader import Reader, open_reader, windows_of
 

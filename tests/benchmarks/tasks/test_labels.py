@@ -11,12 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from benchmarks.metrics.labels import exact_match, label_set_macro_f1, label_set_micro_f1
 from benchmarks.tasks.heads.linear import LinearHead
-from benchmarks.tasks.labels import (
-    MARKERS,
-    MultiLabelClassification,
-    RelationExample,
-    repaired,
-)
+from benchmarks.tasks.labels import MARKERS, MultiLabelClassification, RelationExample, repaired
 from benchmarks.tasks.load import load_data
 from benchmarks.tasks.task import Features
 from tests.benchmarks.conftest import words_of

@@ -6,14 +6,7 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from datasets.utils.logging import disable_progress_bar
 
-from benchmarks.tasks.load import (
-    HUB,
-    REVISIONS,
-    UNKNOWN,
-    check_data,
-    has_data,
-    load_data,
-)
+from benchmarks.tasks.load import HUB, REVISIONS, UNKNOWN, check_data, has_data, load_data
 from benchmarks.tasks.registry import TASKS
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.fields import SUITE_TASKS

@@ -23,12 +23,7 @@ from benchmarks.tasks.features import (
     window_rows,
 )
 from benchmarks.tasks.rows import GoldAnswer
-from benchmarks.tasks.spans import (
-    NO_SPAN,
-    electra_answer,
-    klue_answer,
-    spans_of_logits,
-)
+from benchmarks.tasks.spans import NO_SPAN, electra_answer, klue_answer, spans_of_logits
 from tests.benchmarks.conftest import SPECIAL, build_tokenizer
 from tests.benchmarks.records import KORQUAD_1, MRC, SQUAD_2, trained_bpe
 

@@ -23,12 +23,7 @@ from electrify.stage.folder import (
     outdated,
     read_manifest,
 )
-from electrify.stage.remote import (
-    local_folder,
-    open_address,
-    open_run,
-    push_rewritten,
-)
+from electrify.stage.remote import local_folder, open_address, open_run, push_rewritten
 from electrify.stage.run import run_stage
 from electrify.storage import folder as remote_folder
 from electrify.storage.folder import Folder

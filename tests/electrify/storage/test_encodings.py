@@ -4,12 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from electrify.storage.encodings import (
-    decode_file,
-    decode_line,
-    guess_encoding,
-    reads_lines_alone,
-)
+from electrify.storage.encodings import decode_file, decode_line, guess_encoding, reads_lines_alone
 from tests.pipeline.cases import read_cases
 
 KOREAN = "한국어 문장입니다. 첫째 줄과 둘째 줄이 있습니다."

@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.decontaminate.match import Decontaminated, Match
-from pipeline.report.counts import (
-    MAX_SOURCES,
-    OTHER,
-    Tally,
-    report_json,
-    tally_from_json,
-)
+from pipeline.report.counts import MAX_SOURCES, OTHER, Tally, report_json, tally_from_json
 from pipeline.rules.quality import Drop
 
 
