@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from electrify.config.fields import Section
 from electrify.config.load import parse_part
 from electrify.config.pretrain import PretrainConfig
+from electrify.config.removed import KEYS
 from electrify.config.run import RunConfig
 from electrify.stage.folder import (
     canonical,
@@ -174,7 +175,8 @@ def check_identity(state: Mapping[str, Any], wanted: Mapping[str, Any], where: s
     pairs = [(name, theirs.get(name), wanted[name]) for name in wanted if name != "options"]
     there, here = theirs.get("options", {}), wanted.get("options", {})
     changed = {name for name in {*there, *here} if there.get(name) != here.get(name)}
-    changed -= {*KEEPING_OPTIONS}  # some were not of those earlier
+    # some were not of those earlier, or are gone
+    changed -= {*KEEPING_OPTIONS, *(n for n in there.keys() - here if f"pretrain.{n}" in KEYS)}
     pairs += [(f"option {k}", there.get(k), here.get(k)) for k in sorted(changed)]
     for name, is_there, should_be in pairs:
         if is_there != should_be:

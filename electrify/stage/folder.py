@@ -31,6 +31,7 @@ from typing import Any
 from uuid import uuid4
 
 from electrify.config.load import flatten
+from electrify.config.removed import KEYS
 from electrify.storage.files import inner_path, parse_json
 from electrify.system.machine import git_commit, peak_memory_mb, versions
 from electrify.system.outcome import UserError
@@ -81,13 +82,15 @@ def outdated(stage: Stage) -> str | None:
 
 def difference(plan: Mapping[str, Any], stage: Stage) -> str | None:
     """The first input or option in which a plan or manifest differs from the stage's plan, with
-    both values of an option; None if they are equal."""
+    both values of an option; None if they are equal, but for options that are gone since."""
     wanted = canonical(stage.plan)
     for name in sorted({*plan["inputs"], *wanted["inputs"]}):
         if plan["inputs"].get(name) != wanted["inputs"].get(name):
             return f"inputs {name} changed"
     before, after = dict(flatten(plan["config"])), dict(flatten(wanted["config"]))
-    for key in sorted({*before, *after}):
+    section = "vocab" if stage.name == "train-vocab" else stage.name
+    names = {key: re.sub(r"\[\d+\]", "", f"{section}.{key}") for key in before.keys() - after}
+    for key in sorted({*before, *after} - {key for key in names if names[key] in KEYS}):
         if before.get(key) != after.get(key):
             return f"config {key} changed from {before.get(key)!r} to {after.get(key)!r}"
     return None

@@ -17,6 +17,7 @@ from electrify.storage.folder import Folder
 from model import checkpoint as checkpoint_module
 from model.checkpoint import (
     Kept,
+    check_identity,
     checkpoints,
     fetch_checkpoint,
     load_latest,
@@ -168,6 +169,8 @@ def test_a_run_is_what_decides_its_result(config):
     ):
         assert run_identity(changed(config, **options)) == identity
     assert run_identity(config.model_copy(update={"seed": 8})) != identity
+    gone = identity | {"options": identity["options"] | {"generator": "model"}}
+    check_identity({"step": 4, "identity": gone}, identity, "that of an earlier version")
     index = Path(config.output_dir) / "shards" / "index.json"
     index.write_text(index.read_text() + "\n")
     assert run_identity(config) != identity

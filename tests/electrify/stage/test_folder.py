@@ -80,6 +80,15 @@ def test_a_changed_plan_is_refused_then_remade_on_demand(stage: Stage, change, r
     assert outdated(changed) is None
 
 
+def test_an_option_that_is_gone_since_leaves_a_finished_stage_done(stage: Stage):
+    """Where it stands in the stage's own section: removed.toml names it."""
+    config = dict(stage.config)
+    sources = tuple(source | {"thread_field": "t"} for source in config["sources"])
+    run_stage(replace(stage, config=config | {"strict": True, "sources": sources}), write_one)
+    assert not run_stage(stage, refuse)
+    assert outdated(replace(stage, config=config | {"strict": False})) is not None
+
+
 @pytest.mark.parametrize(
     "error",
     [
