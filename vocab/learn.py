@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from electrify.config.vocab import Hangul, VocabConfig
+from electrify.config.vocab import VocabConfig
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log, warn
 from vocab.pretokenize import CUT, is_isolated
@@ -43,27 +43,10 @@ _LOW = (1 << _SHIFT) - 1
 Ints = NDArray[np.integer[Any]]
 
 
-def alphabet_pieces(characters: Iterable[str], lowercase: bool, split_digits: bool) -> list[str]:
+def alphabet_pieces(characters: Iterable[str], lowercase: bool) -> list[str]:
     """Each character as it begins a word, then those that can continue one as they do."""
     plain = sorted(characters)
-    continuing = [
-        PREFIX + character
-        for character in plain
-        if not is_isolated(character, lowercase, split_digits)
-    ]
-    return plain + continuing
-
-
-def hangul_syllables(which: Hangul) -> tuple[str, ...]:
-    """Syllables that are covered whether seen or not.
-
-    `common`: the 2,350 of KS X 1001, rows 16 to 40 of 94 cells, which is what `euc_kr` encodes;
-    `all`: the 11,172 that modern jamo make.
-    """
-    if which == "common":
-        cells = ((row, cell) for row in range(0xB0, 0xC9) for cell in range(0xA1, 0xFF))
-        return tuple(bytes(cell).decode("euc_kr") for cell in cells)
-    return tuple(map(chr, range(0xAC00, 0xD7A4))) if which == "all" else ()
+    return [*plain, *(PREFIX + c for c in plain if not is_isolated(c, lowercase))]
 
 
 def train_wordpiece(
@@ -118,14 +101,13 @@ def _alphabet(
     known, room = set(first_pieces), options.num_pieces - len(first_pieces)
     limit = options.num_characters
     covered = nsmallest(limit, seen, key=lambda character: (-seen[character], character))
-    wanted = [*dict.fromkeys((*covered, *hangul_syllables(options.hangul)))]
 
     def new_pieces(characters: Iterable[str]) -> list[str]:
-        every = alphabet_pieces(characters, options.lowercase, options.split_digits)
+        every = alphabet_pieces(characters, options.lowercase)
         return [piece for piece in every if piece not in known]
 
     if options.extend:
-        counts = [len(new_pieces([character])) for character in wanted]
+        counts = [len(new_pieces([character])) for character in covered]
         num_fitting = bisect_right([*accumulate(counts)], room // 2)
         if num_left := sum(map(bool, counts[num_fitting:])):
             taken = f"of the {room:,} pieces added to vocab.extend, characters take at most half"
@@ -134,15 +116,13 @@ def _alphabet(
                 f"{taken if room else 'vocab.extend fills vocab.size'}; raise vocab.size to cover "
                 "more"
             )
-        return new_pieces(wanted[:num_fitting])
-    alphabet = new_pieces(wanted)
+        return new_pieces(covered[:num_fitting])
+    alphabet = new_pieces(covered)
     left = room - len(alphabet)
     numbers = f"characters take {len(alphabet)} of vocab.size = {options.size} pieces"
     advice = f"raise vocab.size or lower vocab.limit_alphabet = {limit}"
-    if options.hangul != "seen":
-        advice += ' or set vocab.hangul = "seen"'
     if left < 0:
-        raise UserError(f"{numbers}, beside {len(known)} special or unused ones: {advice}")
+        raise UserError(f"{numbers}, beside {len(known)} special ones: {advice}")
     if left < options.num_pieces // 4 and len(known) < options.num_pieces // 2:
         warn(f"{numbers}, so few are left for longer pieces: {advice}")
     return alphabet

@@ -22,7 +22,6 @@ from typing import Any
 from tokenizers import Regex, normalizers, pre_tokenizers
 
 from electrify.config.run import RunConfig
-from electrify.config.vocab import Cuts
 from pipeline.rules.characters import BLANK_LETTERS, FILLERS, FORM
 
 MAX_WORD_CHARACTERS = 100  # longer words are cut: the model takes quadratic time
@@ -95,49 +94,41 @@ def _forms() -> list[Any]:
 _LONG = f".{{{MAX_WORD_CHARACTERS}}}"
 
 
-def pre_tokenizer(split_digits: bool = False, isolated: str = _LONG) -> Any:
-    """Cuts at whitespace and around every punctuation mark, and around every digit if asked.
+def pre_tokenizer(isolated: str = _LONG) -> Any:
+    """Cuts at whitespace and around every punctuation mark.
 
     `isolated`: a pattern; what matches it becomes a word of its own, too.
     """
-    # what pre_tokenizers.Digits cuts; the JavaScript port of that knows ASCII digits alone
-    patterns = [r"\p{N}", isolated] if split_digits else [isolated]
-    splits = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in patterns]
-    return pre_tokenizers.Sequence([pre_tokenizers.BertPreTokenizer(), *splits])
+    split = pre_tokenizers.Split(Regex(isolated), "isolated")
+    return pre_tokenizers.Sequence([pre_tokenizers.BertPreTokenizer(), split])
 
 
-def is_isolated(character: str, lowercase: bool = False, split_digits: bool = False) -> bool:
+def is_isolated(character: str, lowercase: bool = False) -> bool:
     """Whether the character, in its form, is always a word of its own: punctuation and CJK
     ideographs."""
     text = _bert(lowercase).normalize_str(f"a{character}a")
-    return len(pre_tokenizer(split_digits).pre_tokenize_str(text)) == 3
+    return len(pre_tokenizer().pre_tokenize_str(text)) == 3
 
 
-def word_pieces(word: str, morphemes: Iterable[Any], cuts: Cuts) -> list[str]:
-    """The word cut where `cuts` says, of Kiwi's tokens; the pieces always join to the word.
+def word_pieces(word: str, morphemes: Iterable[Any]) -> list[str]:
+    """The word cut where a nominal ends: before particles, verbs, endings, suffixes and dependent
+    nouns, by Kiwi's tokens. The pieces always join to the word.
 
-    Contraction lets morphemes share a syllable (했다 = 하 + 었 + 다). With "all" a shared syllable
-    stays with the morpheme that comes first: the stem is whole and the ending loses its head, as in
-    했|다, 봤|어요, 갑|니다. Otherwise such an ending is not cut off.
+    Verbs stay whole with their endings. An ending that shares a syllable with what is before it
+    (했다 = 하 + 었 + 다) is not cut off.
     """
     boundaries, reached, previous = {0, len(word)}, 0, ""
     for morpheme in morphemes:
-        if cuts == "all":
-            boundaries |= {reached, max(reached, morpheme.start)}
-        elif reached <= morpheme.start and _is_boundary(previous, morpheme.tag, cuts):
+        if reached <= morpheme.start and _is_boundary(previous, morpheme.tag):
             boundaries.add(morpheme.start)
         reached = max(reached, morpheme.start + morpheme.len)
         previous = morpheme.tag
-    if cuts == "all":
-        boundaries.add(reached)
     ends = sorted(place for place in boundaries if place <= len(word))
     return [word[start:stop] for start, stop in pairwise(ends)]
 
 
-def _is_boundary(previous: str, tag: str, cuts: Cuts) -> bool:
-    # Sejong tags: J particles, VCP copula, N nouns, X affixes, S and W symbols, E endings
-    if cuts == "particles":
-        return tag.startswith(("J", "VCP"))
+def _is_boundary(previous: str, tag: str) -> bool:
+    # Sejong tags: J particles, V verbs, copula, N nouns, X affixes, S and W symbols, E endings
     if tag.startswith(("XSV", "XSA", "XSN", "NNB")):
         return True
     nominal = previous.startswith(("N", "S", "W", "X"))
@@ -145,12 +136,10 @@ def _is_boundary(previous: str, tag: str, cuts: Cuts) -> bool:
     return nominal and tag.startswith(("J", "V", "E"))
 
 
-def morphemes_of(words: Sequence[str], cuts: Cuts = "all", num_threads: int = 1) -> list[list[str]]:
+def morphemes_of(words: Sequence[str], num_threads: int = 1) -> list[list[str]]:
     """Distinct Korean words in pieces: some 14,000 words a second and thread."""
-    if cuts == "none" or not words:
-        return [[word] for word in words]
-    tokens = _kiwi(num_threads, os.getpid()).tokenize(words)
-    return [word_pieces(*pair, cuts) for pair in zip(words, tokens, strict=True)]
+    tokens = _kiwi(num_threads, os.getpid()).tokenize(words) if words else []
+    return [word_pieces(*pair) for pair in zip(words, tokens, strict=True)]
 
 
 @cache  # never freed: threads of a process that forked cannot be joined
@@ -183,17 +172,16 @@ _ALONE_BESIDE_OTHERS = "・，！？：；（）［］＃／"
 class PlainWords:
     """Tells plain strings from others, and cuts them."""
 
-    def __init__(self, lowercase: bool, split_digits: bool) -> None:
-        letters = _CASELESS + _LOWER + ("" if lowercase else _MIXED)
-        letters, alone = (letters, _ALONE + "0-9") if split_digits else (letters + "0-9", _ALONE)
-        others, mark = f"[{letters}{alone}{_ALONE_BESIDE_OTHERS}]", alone + _ALONE_BESIDE_OTHERS
+    def __init__(self, lowercase: bool) -> None:
+        letters = f"{_CASELESS}{_LOWER}{'' if lowercase else _MIXED}0-9"
+        others, mark = f"[{letters}{_ALONE}{_ALONE_BESIDE_OTHERS}]", _ALONE + _ALONE_BESIDE_OTHERS
         letters += _HANGUL
         # one word; words and marks without a space between them
         self.is_word = re.compile(f"[{letters}]++").fullmatch
-        self.is_plain = re.compile(f"{others}++|[{letters}{alone}]++").fullmatch
+        self.is_plain = re.compile(f"{others}++|[{letters}{_ALONE}]++").fullmatch
         # the same for Arrow, whose RE2 has no possessive quantifiers and needs none; and a mark
         self.word_re2 = f"^[{letters}]+$"
-        self.plain_re2 = f"^({others}+|[{letters}{alone}]+)$"
+        self.plain_re2 = f"^({others}+|[{letters}{_ALONE}]+)$"
         self.mark_re2 = f"[{mark}]"
 
 

@@ -6,7 +6,6 @@ extend them, and to compare with.
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS
 def build_tokenizer(
     pieces: Sequence[str],
     lowercase: bool,
-    split_digits: bool = False,
     additional_special_tokens: Sequence[str] = (),
 ) -> Any:
     """A `tokenizers.Tokenizer` over the pieces, whose ids are their positions.
@@ -39,7 +37,7 @@ def build_tokenizer(
     assert len(vocabulary) == len(pieces), "a piece stands twice"
     tokenizer = Tokenizer(wordpiece_model(vocabulary))
     tokenizer.normalizer = normalizer(lowercase)
-    tokenizer.pre_tokenizer = pre_tokenizer(split_digits, _isolated(pieces))
+    tokenizer.pre_tokenizer = pre_tokenizer(_isolated(pieces))
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{CLS}:0 $A:0 {SEP}:0",
         pair=f"{CLS}:0 $A:0 {SEP}:0 $B:1 {SEP}:1",
@@ -61,10 +59,10 @@ def plain_words_of(tokenizer: Any) -> PlainWords:
     """For a tokenizer with the steps of this project; `ValueError` if it has others."""
     steps = _state(tokenizer.normalizer), _state(tokenizer.pre_tokenizer)
     isolated = _isolated(tokenizer.get_vocab(with_added_tokens=False))
-    for lowercase, split_digits in product((False, True), (False, True)):
-        ours = normalizer(lowercase), pre_tokenizer(split_digits, isolated)
+    for lowercase in (False, True):
+        ours = normalizer(lowercase), pre_tokenizer(isolated)
         if steps == tuple(map(_state, ours)):
-            return PlainWords(lowercase, split_digits)
+            return PlainWords(lowercase)
     raise UserError(
         "this tokenizer.json has other steps before WordPiece than this version writes; make it "
         "again: electrify train-vocab CONFIG --overwrite"

@@ -58,7 +58,7 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
             may_be_fewer=options.size == "auto",
         )
         special = options.additional_special_tokens
-        tokenizer = build_tokenizer(pieces, options.lowercase, options.split_digits, special)
+        tokenizer = build_tokenizer(pieces, options.lowercase, special)
         save_tokenizer(tokenizer, folder, options.lowercase, special)
 
         tokenizer.encode_special_tokens = True  # "[MASK]" in a document is text, as in encoding
@@ -92,9 +92,7 @@ def first_pieces_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> tup
     num_given = len(first)
     if num_given == options.size or (options.extend and options.size == "auto"):
         mask_words = ()
-    unused = [f"[unused{number}]" for number in range(options.num_unused)]
-    first += [*options.additional_special_tokens, *mask_words, *unused]
-    first = list(dict.fromkeys(first))
+    first = list(dict.fromkeys([*first, *options.additional_special_tokens, *mask_words]))
     if options.size != "auto" and len(first) > options.size:
         kept = ""
         if options.extend and options.size != num_given:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from electrify.config.run import BeamConfig
-from electrify.config.vocab import Cuts, VocabConfig
+from electrify.config.vocab import VocabConfig
 from electrify.system.machine import num_cpus
 from pipeline.documents import RowGroup, read_columns
 from pipeline.runner import is_in_process, make_pipeline, run_pipeline, watch
@@ -121,7 +121,7 @@ def _packed_counts(group: RowGroup, options: VocabConfig) -> Iterator[dict[int, 
         texts, languages = batch.column("text"), batch.column("language")
         for language in pc.unique(languages).to_pylist():
             if language not in counters:
-                counters[language] = WordCounter(options.lowercase, options.split_digits)
+                counters[language] = WordCounter(options.lowercase)
             counters[language].add(texts.filter(pc.equal(languages, language)))
             if counters[language].num_strings > MAX_STRINGS:
                 yield pack_words(language, counters.pop(language).words())
@@ -183,7 +183,9 @@ def _write_shard(
     if work.exists(_shard_name(shard)):  # by an earlier attempt
         return
     summed = sum_words([read_slice(work, one) for one in packed if one is not None])
-    cut = _marked(summed["word"], options.cuts, num_threads)
+    cut = pa.nulls(len(summed), pa.string())
+    if options.pretokenizer == "kiwi":
+        cut = _marked(summed["word"], num_threads)
     table = summed.append_column("cut", cut).select(COUNT_SCHEMA.names).cast(COUNT_SCHEMA)
     with work.new_file(_shard_name(shard)) as path:
         pq.write_table(table, path, compression="zstd")
@@ -198,12 +200,10 @@ def _counted_name(number: int) -> str:
     return f"counts-{number:06d}"
 
 
-def _marked(words: pa.ChunkedArray, cuts: Cuts, num_threads: int) -> pa.Array:
-    """The words with their parts marked; null where a word is one part."""
-    if cuts == "none":
-        return pa.nulls(len(words), pa.string())
+def _marked(words: pa.ChunkedArray, num_threads: int) -> pa.Array:
+    """The words with their parts marked; null where a word is one part, as one of jamo alone."""
     is_korean = pc.match_substring_regex(words, "[가-힣]").combine_chunks()
-    parts = morphemes_of(words.filter(is_korean).to_pylist(), cuts, num_threads)
+    parts = morphemes_of(words.filter(is_korean).to_pylist(), num_threads)
     marked = [CUT.join(cut) if len(cut) > 1 else None for cut in parts]
     # of all others nothing becomes an object of Python
     nothing = pa.nulls(len(words), pa.string())
@@ -218,10 +218,10 @@ class WordCounter:
     MB of Korean a second.
     """
 
-    def __init__(self, lowercase: bool, split_digits: bool) -> None:
+    def __init__(self, lowercase: bool) -> None:
         self._normalize = normalizer(lowercase).normalize_str
-        self._cut = pre_tokenizer(split_digits).pre_tokenize_str
-        self._plain = PlainWords(lowercase, split_digits)
+        self._cut = pre_tokenizer().pre_tokenize_str
+        self._plain = PlainWords(lowercase)
         self._strings: list[pa.Table] = []  # distinct in each
         self.num_strings = 0  # remembered
 

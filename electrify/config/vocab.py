@@ -9,12 +9,6 @@ from electrify.config.fields import Count, Fraction, LocalPath, Section
 from electrify.system.outcome import UserError
 
 Pretokenizer = Literal["kiwi", "whitespace"]
-Hangul = Literal["seen", "common", "all"]
-# Where a word is cut for training. `none`: nowhere. `particles`: before particles and the copula.
-# `nominal`: where a nominal ends, that is before particles, verbs, endings, suffixes and dependent
-# nouns; verbs stay whole with their endings. `all`: at every morpheme.
-Cuts = Literal["none", "particles", "nominal", "all"]
-
 
 _MOST_PIECES = 32_000
 
@@ -32,10 +26,8 @@ class VocabConfig(Section):
     """Number of pieces. `auto`: by the number of words, from 4,000 to 32,000, and less where the
     text yields less; with `extend` its own."""
     pretokenizer: Pretokenizer = "kiwi"
-    """`kiwi` cuts Korean words at morphemes. `whitespace` cuts at spaces and punctuation."""
-    morpheme_cuts: Literal["particles", "nominal", "all"] = "nominal"
-    """Where Korean words are cut: before `particles`, after each `nominal`, or between `all`
-    morphemes."""
+    """`kiwi` cuts Korean words where a nominal ends; verbs stay whole with their endings.
+    `whitespace` cuts at spaces and punctuation."""
     temperature: Fraction = 0.3
     """A language with n words weighs n^temperature. 1: as they are, 0: all alike."""
     min_frequency: Count = 2
@@ -49,15 +41,8 @@ class VocabConfig(Section):
     limit_alphabet: Annotated[int, Field(gt=0)] | None = None
     """Number of most frequent characters that get pieces. If omitted, a fifth of `size`, from 1,000
     to 6,000."""
-    hangul: Hangul = "seen"
-    """Syllables that get pieces in any case. `seen`: none. `common`: 2,350 of KS X 1001. `all`:
-    11,172."""
     lowercase: bool = False
     """Letters become lower case. Accents stay."""
-    split_digits: bool = False
-    """Every digit is a piece of its own."""
-    num_unused: Annotated[int, Field(ge=0, lt=2**24)] = 0
-    """Number of pieces `[unused0]`, `[unused1]` and so on."""
     additional_special_tokens: tuple[str, ...] = ()
     """Special tokens, such as `["[USER]"]`. In documents they are plain text."""
     extend: LocalPath | None = None
@@ -80,11 +65,6 @@ class VocabConfig(Section):
     def num_characters(self) -> int:
         """How many characters get pieces, at most."""
         return self.limit_alphabet or min(6000, max(1000, self.num_pieces // 5))
-
-    @property
-    def cuts(self) -> Cuts:
-        """Where words are cut; only Korean ones have such places."""
-        return self.morpheme_cuts if self.pretokenizer == "kiwi" else "none"
 
     @field_validator("additional_special_tokens")
     @classmethod

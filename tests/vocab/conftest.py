@@ -90,18 +90,18 @@ def vocab_options(size: int, min_frequency: int = 1, **options) -> VocabConfig:
     return VocabConfig.model_construct(size=size, min_frequency=min_frequency, **defaults)
 
 
-def count_words(texts: Iterable[str], lowercase: bool, split_digits: bool = False) -> Counter[str]:
+def count_words(texts: Iterable[str], lowercase: bool) -> Counter[str]:
     """Words of the texts with their counts, without those too long for the tokenizer."""
-    counter = WordCounter(lowercase, split_digits)
+    counter = WordCounter(lowercase)
     counter.add(pa.array(texts, pa.string()))
     found = counter.words()
     return Counter(dict(zip(found["word"].to_pylist(), found["count"].to_pylist(), strict=True)))
 
 
-def marked(words: Mapping[str, int], cuts: str = "all") -> dict[str, int]:
+def marked(words: Mapping[str, int]) -> dict[str, int]:
     """The words, the Korean ones with CUT between their parts."""
     korean = [word for word in sorted(words) if re.search("[가-힣]", word)]
-    parts = dict(zip(korean, morphemes_of(korean, cuts), strict=True))
+    parts = dict(zip(korean, morphemes_of(korean), strict=True))
     return {CUT.join(parts.get(word, [word])): words[word] for word in sorted(words)}
 
 

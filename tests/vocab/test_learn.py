@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from electrify.config.vocab import VocabConfig
 from tests.vocab.conftest import batches_of, count_words, marked, vocab_options
-from vocab.learn import hangul_syllables, train_wordpiece
+from vocab.learn import train_wordpiece
 from vocab.pretokenize import CUT, is_isolated
 from vocab.segment import SPECIAL_TOKENS, Segmenter
 from vocab.shards.sequences import sampling_fractions
@@ -20,9 +20,8 @@ def words(documents):
     return count_words([text for _, text in documents], lowercase=False)
 
 
-def train(words, size=600, cuts="none", first_pieces=SPECIAL_TOKENS, **options):
-    options = vocab_options(size, **options)
-    return train_wordpiece(batches_of(marked(words, cuts)), options, first_pieces)
+def train(words, size=600, first_pieces=SPECIAL_TOKENS, **options):
+    return train_wordpiece(batches_of(words), vocab_options(size, **options), first_pieces)
 
 
 def characters(words):
@@ -44,7 +43,7 @@ def test_every_covered_character_has_its_two_forms(words):
 def test_no_piece_crosses_a_boundary(words):
     starts = {word.split(CUT)[0] for word in marked(words)}
     anywhere = {part for word in marked(words) for part in word.split(CUT)}
-    for piece in merged_pieces(train(words, cuts="all")):
+    for piece in merged_pieces(train(marked(words))):
         if piece.startswith("##"):
             assert any(piece[2:] in part for part in anywhere), piece
         else:
@@ -102,8 +101,8 @@ def brute_force(words, size):
 
 def test_training_is_deterministic_and_ignores_the_order_of_words(words):
     options = vocab_options(500, surplus=0.2)
-    for cuts in ("none", "nominal"):
-        batches = batches_of(marked(words, cuts))
+    for listed in (words, marked(words)):
+        batches = batches_of(listed)
         first = train_wordpiece(batches, options)
 
         def backwards(batches=batches):
@@ -128,8 +127,7 @@ def test_a_size_that_follows_the_text_is_at_most_what_it_yields(words):
     assert VocabConfig(size=700).sized(1e9, 5).size == 700
     assert VocabConfig(extend="vocab").sized(1e9, 7000).size == 7000
     options = vocab_options(5000)
-    batches = batches_of(marked(words, "none"))
-    pieces = train_wordpiece(batches, options, may_be_fewer=True)
+    pieces = train_wordpiece(batches_of(words), options, may_be_fewer=True)
     assert pieces == train(words, size=len(pieces))
 
 
@@ -177,16 +175,6 @@ def test_pieces_that_cross_boundaries_are_pruned_first():
         options = vocab_options(size, surplus=surplus, max_crossing=max_crossing)
         pieces = train_wordpiece(batches_of(words), options)
         assert ("##명의" in pieces) == is_kept
-
-
-def test_the_common_syllables_are_those_of_ks_x_1001():
-    common, every = hangul_syllables("common"), hangul_syllables("all")
-    assert (len(common), len(set(common)), len(every)) == (2350, 2350, 11172)
-    assert (common[0], common[-1]) == ("가", "힝")
-    assert set(common) < set(every)
-    for syllable in every:  # in EUC-KR the others are spelt out in jamo, in eight bytes
-        assert (len(syllable.encode("euc_kr")) == 2) == (syllable in set(common))
-    assert hangul_syllables("seen") == ()
 
 
 def table(words):

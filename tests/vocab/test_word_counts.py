@@ -119,18 +119,18 @@ PARTS = [
 
 
 @settings(max_examples=75)
-@given(st.lists(st.sampled_from(PARTS), max_size=25).map("".join), st.booleans(), st.booleans())
-def test_words_are_what_normaliser_and_pretokenizer_make_of_the_whole_text(text, lower, digits):
+@given(st.lists(st.sampled_from(PARTS), max_size=25).map("".join), st.booleans())
+def test_words_are_what_normaliser_and_pretokenizer_make_of_the_whole_text(text, lower):
     normalized = normalizer(lower).normalize_str(text)
-    parts = pre_tokenizer(digits).pre_tokenize_str(normalized)
+    parts = pre_tokenizer().pre_tokenize_str(normalized)
     expected = Counter(word for word, _ in parts if len(word) <= 100)
-    assert count_words([text], lower, digits) == expected
+    assert count_words([text], lower) == expected
 
 
-@pytest.mark.parametrize(("lowercase", "split_digits"), [(False, True), (True, False)])
-def test_every_plain_character_is_left_as_it_is(lowercase, split_digits):
-    plain = PlainWords(lowercase, split_digits)
-    normalize, cut = normalizer(lowercase).normalize_str, pre_tokenizer(split_digits)
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_every_plain_character_is_left_as_it_is(lowercase):
+    plain = PlainWords(lowercase)
+    normalize, cut = normalizer(lowercase).normalize_str, pre_tokenizer()
     characters = [c for c in map(chr, range(0x10000)) if plain.is_plain(c)]
     strings = [f"a{character}b" for character in characters]
     assert len(strings) > 30_000
