@@ -8,12 +8,11 @@ import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
 import pyarrow.parquet as pq
 
 from electrify.config.clean import Kind, Source
@@ -85,14 +84,14 @@ class TextAmount(NamedTuple):
 
 
 class FoundSource(NamedTuple):
-    """A source, and what it holds; also of the head of one of its files, without its amount."""
+    """A source, and what it holds; or a file, and what its head says."""
 
     source: Source
     num_files: int
     num_bytes: int  # as they are stored
     language_bytes: Mapping[str, int]  # of the documents whose language is known, among those read
     fields: tuple[str, ...]
-    amount: TextAmount = TextAmount(0, 0, 0)
+    amount: TextAmount
 
 
 def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
@@ -135,7 +134,7 @@ def amount_of(source: Source) -> TextAmount:
     """
     sizes = {file.path: file.file_bytes for file in expand_sources([source])}
     heads = [InputFile(p, sizes[p], file_bytes=sizes[p]) for p in _spread([*sizes], _MAX_HEADS)]
-    amount, first_fault = np.zeros(3), ""
+    amounts, first_fault = [TextAmount(0, 0, 0)], ""
     for head in heads:
         try:
             documents, faults, share = read_head(head, source)
@@ -147,13 +146,23 @@ def amount_of(source: Source) -> TextAmount:
         texts = [document.text for document in documents]
         if source.max_documents and texts:
             share = min(share, source.max_documents / len(texts))
-        num_bytes = sum(len(text.encode("utf-8", "replace")) for text in texts)
-        num_words = sum(max(len(text.split()), len(text) // 6) for text in texts)
-        amount += share * np.array([num_bytes, num_words, len(texts)])
-    if first_fault and not amount.any():
+        amounts.append(_amount_of_texts(texts, share))
+    total = _scaled(amounts, sum(sizes.values()) / max(1, sum(head.num_bytes for head in heads)))
+    if first_fault and not any(total):
         raise UserError(first_fault)
-    factor = sum(sizes.values()) / max(1, sum(head.num_bytes for head in heads))
-    return TextAmount(*(factor * amount).tolist())
+    return total
+
+
+def _amount_of_texts(texts: Sequence[str], share: float) -> TextAmount:
+    """Of a file that is so many times as large as the head with these texts."""
+    num_bytes = sum(len(text.encode("utf-8", "replace")) for text in texts)
+    num_words = sum(max(len(text.split()), len(text) // 6) for text in texts)
+    return TextAmount(share * num_bytes, share * num_words, share * len(texts))
+
+
+def _scaled(amounts: Iterable[TextAmount], factor: float) -> TextAmount:
+    """The sum of the amounts, times the factor."""
+    return TextAmount(*(factor * sum(numbers) for numbers in zip(*amounts, strict=True)))
 
 
 def _files_of(root: Path) -> tuple[dict[Path, int], list[str]]:
@@ -311,7 +320,8 @@ def _joined(
         }
     )
     fields = tuple(dict.fromkeys(field for sample in samples for field in sample.fields))
-    amount = amount_of(source)
+    num_sampled = sum(sample.num_bytes for sample in samples)
+    amount = _scaled((sample.amount for sample in samples), num_bytes / num_sampled)
     if source.document == "file":
         amount = amount._replace(num_documents=num_files)
     return FoundSource(source, num_files, num_bytes, languages, fields, amount)
@@ -322,7 +332,7 @@ def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> F
     file = InputFile(str(path), num_bytes, file_bytes=num_bytes)
     try:
         source, fields = _described(file, is_document)
-        documents, faults, _ = read_head(file, source)
+        documents, faults, share = read_head(file, source)
     except (UserError, *DAMAGES) as error:
         return _reason(error)
     texts = [document.text for document in documents]
@@ -335,7 +345,8 @@ def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> F
             language_bytes[code] += len(head.encode("utf-8", "replace"))
     language = max(language_bytes, key=language_bytes.__getitem__, default="en")
     source = source.model_copy(update={"language": language})
-    return FoundSource(source, 1, num_bytes, language_bytes, fields)
+    amount = _amount_of_texts(texts, share)
+    return FoundSource(source, 1, num_bytes, language_bytes, fields, amount)
 
 
 def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, ...]]:

@@ -238,7 +238,7 @@ def _hint(path: str) -> str:
         return f"; it is a folder: write {path.rstrip('/')}/*"
     others = path.replace("[", "[[]"), normalize("NFC", path), normalize("NFD", path)
     other = next((other for other in others if other != path and glob(other, recursive=True)), "")
-    return f"; in Unicode's form of the names there, and [ as [[]: write {other}" if other else ""
+    return f"; write it so that it matches the names there: {other}" if other else ""
 
 
 def _local_infos(filesystem: LocalFileSystem, pattern: str) -> dict[str, dict[str, Any]]:
