@@ -31,7 +31,7 @@ _Limits: Any = create_model("_Limits", __base__=Section, **_LIMITS)
 
 
 class QualityLimits(_Limits):
-    """Limits of the quality rules. The source's profile gives what is left out. Fractions are from
+    """Limits of the quality rules. The source's profile gives what is omitted. Fractions are from
     0 to 1."""
 
 
@@ -163,7 +163,7 @@ class CleanRules(Section):
 
 
 class LanguageRules(CleanRules):
-    """The rules of one language. What is left out is as in `[clean]`."""
+    """The rules of one language. What is omitted is as in `[clean]`."""
 
     @model_serializer(mode="wrap")
     def _as_written(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:

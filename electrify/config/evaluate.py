@@ -1,4 +1,4 @@
-"""Options of fine-tuning and scoring; what is left out is the recipe's."""
+"""Options of fine-tuning and scoring; what is omitted is the recipe's."""
 
 import re
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class FinetuneOptions(Section):
-    """Options that may differ from task to task. The recipe gives what is left out."""
+    """Options that may differ from task to task. The recipe gives what is omitted."""
 
     seeds: Annotated[tuple[_Seed, ...], Field(min_length=1)] | None = None
     num_epochs: _Positive | None = None
@@ -205,7 +205,7 @@ class EvaluateConfig(FinetuneOptions):
     bag_of_words: bool | None = None
     """Score TF-IDF with logistic regression, too. If omitted, as `random_init_control`."""
     recipe: Literal["auto", "electra", "klue", "koelectra"] = "auto"
-    """Recipe for what is left out. `auto`: that of the task's authors. Where none is named, the
+    """Recipe for what is omitted. `auto`: that of the task's authors. Where none is named, the
     `finetuning.json` beside an encoder of `--model` goes before it."""
     keep_models: bool = False
     """Write each fine-tuned network to `models/`, as `electrify finetune` does, for `electrify

@@ -63,7 +63,7 @@ class MixtureConfig(Section):
 
 
 class CurriculumPhase(Section):
-    """The first steps of a run, with other values than the rest. What is left out is as in the
+    """The first steps of a run, with other values than the rest. What is omitted is as in the
     run."""
 
     steps_fraction: _Portion
@@ -115,8 +115,8 @@ class PretrainConfig(SequenceConfig):
     """Precision of matrix products. `auto`: bf16 where the device has units for it. `fp16`: with a
     loss scale, for GPUs without units for bf16."""
     compile: Literal["auto", "on", "off"] = "auto"
-    """Use `torch.compile`. `auto`: on CUDA. `on`: a failure is an error; on a CPU it needs a C++
-    compiler, and makes long runs in bf16 faster."""
+    """Use `torch.compile`. `auto`: on CUDA. `on`: a failure is an error. On a CPU it needs a
+    C++ compiler, and makes long runs in bf16 faster."""
     cuda_graph: Literal["auto", "on", "off"] = "auto"
     """Record the step as a CUDA graph. Values as for `compile`."""
     # architecture, from the size preset unless given
@@ -220,7 +220,7 @@ class PretrainConfig(SequenceConfig):
     """Steps between two checkpoints."""
     keep_checkpoints: Count = 2
     """Number of newest checkpoints that are kept. With `decay_fraction` below 1 the last one before
-    the rate falls is kept, too: a longer run can start from it."""
+    the rate falls is kept, too. A longer run can start from it."""
     keep_every_steps: Count | None = None
     """Keep also a checkpoint every so many steps."""
     checkpoint_dir: Address | None = None

@@ -24,7 +24,7 @@ class VocabConfig(Section):
 
     size: Literal["auto"] | Annotated[int, Field(ge=64, lt=2**24)] = "auto"
     """Number of pieces. `auto`: by the number of words, from 4,000 to 32,000, and less where the
-    text yields less; with `extend` its own."""
+    text yields less. With `extend` it is that of the old vocabulary."""
     pretokenizer: Pretokenizer = "kiwi"
     """`kiwi` cuts Korean words where a nominal ends; verbs stay whole with their endings.
     `whitespace` cuts at spaces and punctuation."""
