@@ -20,6 +20,11 @@ from pipeline.rules.extra import made_rules, read_code
 from pipeline.runner import parse_options
 
 PAGES = [Path("README.md"), *sorted(Path("docs").glob("*.md"))]
+OTHER_PAGES = [
+    *sorted(Path("docs/development").glob("*.md")),
+    *map(Path, ("CONTRIBUTING.md", "PERFORMANCE.md", "SECURITY.md")),
+    Path("model/shipped/ko-modern/README.md"),
+]
 BLOCKS = [
     (path.as_posix(), kind, block)
     for path in PAGES
@@ -84,6 +89,21 @@ def written(folder: Path, *pages: str) -> str:
 def test_the_own_config_of_the_guides_has_ten_lines(tmp_path: Path):
     config = Path(written(tmp_path, *OWN)).read_text(encoding="utf-8")
     assert len(config.splitlines()) <= 10
+
+
+def sentences(path: Path) -> list[str]:
+    """Of a page, without tables, code, headings and addresses; `inline code` is a word."""
+    text = path.read_text(encoding="utf-8")
+    text = re.sub(r"\A---\n.*?^---\n|^ *```.*?^ *```", "\n\n", text, flags=re.S | re.M)
+    text = re.sub(r"^(?:#|\||    ).*$", "", text, flags=re.M)
+    text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]+`", "code", text))
+    return re.split(r"\n\s*\n|\n *(?:[*-]|\d+\.) |(?<=[.!?])[)*\"]*\s", text)
+
+
+@pytest.mark.parametrize("path", [*PAGES, *OTHER_PAGES], ids=str)
+def test_sentences_have_at_most_twenty_words(path: Path):
+    for sentence in sentences(path):
+        assert len(re.findall(r"\S*\w\S*", sentence)) <= 20, " ".join(sentence.split())
 
 
 def anchors(path: Path) -> set[str]:
