@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 
 import benchmarks.jobs
-from benchmarks.evaluate import evaluate
+from benchmarks.evaluate import evaluate, evaluate_checkpoints, evaluate_start
 from benchmarks.report import read_runs, report
 from benchmarks.results.predictions import predictions_of_result, read_predictions
 from benchmarks.results.results import current_results, read_results
+from benchmarks.results.run_folder import read_run
+from electrify.config.run import RunConfig
+from electrify.stage.folder import Stage, write_manifest
+from electrify.stage.run import run_stage
 from electrify.system.progress import Stopped
 from tests.benchmarks.conftest import folder_of, topic_rows
 from tests.benchmarks.records import MEASURED, MNLI, write
@@ -254,8 +258,10 @@ def test_the_best_of_a_search_counts_and_is_found_once(
         assert 0 < result.search["num_held_out"] < 140
 
 
+@pytest.mark.slow
 def test_processes_give_the_scores_of_one(make_config, model_folder, tmp_path):
-    options = {"seeds": [0, 1, 2], "num_epochs": 2, "keep_models": True}
+    """Processes that import torch anew take most of the time."""
+    options = {"seeds": [0, 1, 2], "num_epochs": 1, "keep_models": True}
     evaluate(make_config(**options), str(model_folder))
     one = folder_of(make_config())
     config = make_config(**options, num_processes=2)
@@ -303,3 +309,132 @@ def test_a_task_of_ones_own_is_scored_and_reported_as_others(
     write(file, f"{file.read_text(encoding='utf-8')}\n새 축구,스포츠")
     evaluate(config, str(model_folder))
     assert len(started) == 2
+
+
+# --- beside the run's own encoder
+
+
+def refuse(*_: object) -> None:
+    raise AssertionError("there is no checkpoint to export")
+
+
+@pytest.fixture
+def adapted(make_config, model_folder, tmp_path):
+    """A run whose encoder continues from a model that recommends settings."""
+
+    def run(start: Path | str = tmp_path / "start", **options: object) -> RunConfig:
+        few = {"seeds": [0, 1], "num_epochs": 1, "max_train_examples": 28}
+        config = make_config(**(few | {"random_init_control": True} | options))
+        pretrain = config.pretrain.model_copy(update={"initial_model": str(start)})
+        return config.model_copy(update={"pretrain": pretrain})
+
+    settings = {"recipe": "electra", "layer_lr_decay": 0.9, "pooling": "mean"}
+    shutil.copytree(model_folder, tmp_path / "start")
+    (tmp_path / "start" / "finetuning.json").write_text(json.dumps(settings))
+
+    def export(folder: Path) -> dict[str, int]:
+        shutil.copytree(model_folder, folder / "discriminator")
+        return {}
+
+    run_stage(Stage("export", Path(run().output_dir) / "export", {}), export)
+    return run
+
+
+def test_both_are_fine_tuned_alike_and_the_difference_is_printed_and_reported(adapted, caplog):
+    caplog.set_level("INFO", "electrify")
+    config = adapted()
+    evaluate(config, None)
+    evaluate_start(config, False, refuse)
+    folder = Path(config.output_dir)
+    own, start = (current_results(folder / name) for name in ("evaluate", "evaluate-start"))
+    assert {record.role for record in own} == {"pretrained", "random-init"}
+    assert [(record.role, record.seed) for record in start] == [
+        ("pretrained", 0),
+        ("pretrained", 1),
+    ]
+    alike = {json.dumps(record.hyper_parameters, sort_keys=True) for record in [*own, *start]}
+    assert len(alike) == 1
+    assert own[0].hyper_parameters["layer_lr_decay"] == 0.9
+    assert own[0].recommended["pooling"] == start[0].recommended["pooling"] == "mean"
+    last = caplog.records[-1].getMessage()
+    assert "adapted" in last
+    assert "over start (95 % CI" in last
+    report(read_runs([folder]))
+    assert "than start on" in (folder / "report.md").read_text(encoding="utf-8")
+    assert "not fine-tuned alike" not in (folder / "report.md").read_text(encoding="utf-8")
+    caplog.clear()
+    evaluate_start(adapted(start_control=False), False, refuse)
+    assert not caplog.records
+
+
+def test_what_was_fine_tuned_otherwise_is_named_where_it_is_compared(adapted, model_folder, caplog):
+    caplog.set_level("INFO", "electrify")
+    evaluate(adapted(), None)
+    evaluate(adapted(recipe="auto", random_init_control=False), str(model_folder), name="other")
+    (warning,) = (r.getMessage() for r in caplog.records if "not fine-tuned alike" in r.message)
+    assert "other" in warning
+    assert "recipe electra and klue" in warning
+    table = [r.getMessage() for r in caplog.records if r.getMessage().startswith("klue-ynat macro")]
+    assert any(line.split()[2] == "other" for line in table)  # --name
+    folder = Path(adapted().output_dir)
+    report(read_runs([folder]))
+    first_screen = (folder / "report.md").read_text(encoding="utf-8").partition("## ")[0]
+    assert "not fine-tuned alike on klue-ynat" in first_screen
+    assert "recipe electra and klue" in first_screen or "recipe klue and electra" in first_screen
+
+
+def test_a_start_that_is_a_checkpoint_is_exported_and_an_unreadable_one_left_out(
+    adapted, model_folder, tmp_path, caplog
+):
+    checkpoint = tmp_path / "earlier" / "pretrain" / "checkpoint-9"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "state.json").write_text("{}")
+    evaluate(adapted(), None)
+    for start in (tmp_path / "earlier", checkpoint):
+        config, exported = adapted(start), []
+
+        def export(path: Path, folder: Path, exported: list[Path] = exported) -> None:
+            exported.append(path)
+            shutil.copytree(model_folder, folder, dirs_exist_ok=True)
+
+        evaluate_start(config, False, export)
+        assert exported == [checkpoint]
+    (tmp_path / "none").mkdir()
+    evaluate_start(adapted(tmp_path / "none"), True, refuse)
+    assert "is not scored" in caplog.text
+    folder = Path(adapted().output_dir)
+    shutil.rmtree(folder / "evaluate-start")
+    begun = Stage("pretrain", folder / "pretrain", {}, {"pretrain.initial_model": "other"})
+    run_stage(begun, lambda _: {})
+    evaluate_start(adapted(), False, refuse)  # trained on since
+    assert "has changed since this run began from it" in caplog.text
+    assert not (folder / "evaluate-start").exists()
+
+
+def test_checkpoints_are_scored_in_folders_of_their_own(make_config, model_folder):
+    """The oldest first, without baselines, on the largest part; the export's is scored already."""
+    options = {"seeds": [0, 1], "random_init_control": True, "num_epochs": 1}
+    config, steps = make_config(train_fractions=[0.5, 1.0], **options), list[int]()
+    run = Path(config.output_dir)
+    for step in (1000, 90, 180):
+        write(run / f"pretrain.partial/checkpoint-{step}/state.json", {"step": step})
+    manifest = {"files": {}, "config": {}, "inputs": {}, "digest": "d", "counts": {}}
+    counts, inputs = {"checkpoint": "checkpoint-180"}, {"export": "d"}
+    for stage, own in {"export": {"counts": counts}, "evaluate": {"inputs": inputs}}.items():
+        (run / stage).mkdir()
+        write_manifest(run / stage, manifest | own)
+
+    def export(checkpoint: Path, folder: Path) -> None:
+        steps.append(int(checkpoint.name.split("-")[-1]))
+        shutil.copytree(model_folder, folder, dirs_exist_ok=True)
+
+    evaluate_checkpoints(config, [], False, export)
+    assert steps == [90, 1000]
+    evaluate_checkpoints(config, [180], False, export)  # it is asked for
+    found = read_run(run)
+    assert [*found.checkpoint_evaluations] == sorted([*steps]) == [90, 180, 1000]
+    assert found.evaluations == {"evaluate": ()}  # they are no further encoders
+    for step, records in found.checkpoint_evaluations.items():
+        keys = [(r.role, r.seed, r.train_fraction) for r in records]
+        assert keys == [("pretrained", 0, 1.0), ("pretrained", 1, 1.0)]
+        assert records[0].model_path == str(run / f"pretrain.partial/checkpoint-{step}")
