@@ -81,6 +81,7 @@ EVEN = "본문,라벨\n" + "가나,1\n" * 9
         ("a.xlsx", "", r"a task is read from \.csv, .*\.parquet; save it as one"),
         ("a.jsonl", '{"a": 1}\n{"a": 1, "a": 3}', "line 2 is not valid JSON: 'a' stands twice"),
         ("a.json", '{"a": 1}', "holds one dict, not a list of rows"),
+        ("a.conllu", "# id 1\n1-2\t학교에" + "\t_" * 8 + "\n", "line 2: not every line is a word"),
         ("a.bio", "홍길동\tB-PER\n은\n", "line 2: not every line is a word and a tag"),
         ("a.json", '[{"id": 1, "data": {}, "annotations": []}]', "Label Studio.* as JSON-MIN"),
         ("a.csv", "의견 조사,,\nid,text,n\n1,가,2\n", "first row .의견 조사. names not all of 3"),
@@ -165,11 +166,6 @@ def test_universal_dependencies_have_words_and_parts_of_speech(tmp_path):
         assert row["column 5"] == ["NNG", "JKB", "VV"]
 
 
-def test_ranges_alone_are_no_words(tmp_path):
-    with pytest.raises(ValueError, match=r"a\.conllu line 2: not every line is a word and a tag"):
-        read(tmp_path, "a.conllu", "# id 1\n1-2\t학교에" + "\t_" * 8 + "\n")
-
-
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
 def test_a_long_file_reads_as_a_short_one(tmp_path, monkeypatch, name):
     """Guesses are made from the first rows; a later row that is another is refused."""
@@ -192,16 +188,6 @@ def test_a_long_file_reads_as_a_short_one(tmp_path, monkeypatch, name):
             file.write("a;none\n" if name == "a.csv" else '{"text": "a", "labels": "none"}\n')
         with pytest.raises(ValueError, match="row 10: 'none' in column 'labels' is no list"):
             [*own_rows(tmp_path / name)[0]]
-
-
-def test_columns_that_no_rule_knows_are_named_by_their_number(tmp_path):
-    (_, row), *_ = read(tmp_path, "a.conll", "1\t나\t나\tPRON\tx\n2\t간다\t가다\tVERB\ty\n\n" * 2)
-    assert [*row] == [f"column {n}" for n in range(1, 6)]
-
-
-def test_a_no_break_space_is_within_a_word(tmp_path):
-    ((_, row),) = read(tmp_path, "a.conll", "1\u00a0000 B-QT\n원\tI-QT\n\n")
-    assert row["tokens"] == ["1\u00a0000", "원"]
 
 
 @pytest.mark.parametrize(
@@ -252,26 +238,31 @@ def test_a_table_of_pandas_in_every_orient(tmp_path, orient):
 
 
 def test_parquet_whose_features_cannot_be_read_has_its_columns(tmp_path, caplog):
-    made = pa.Table.from_pylist([{"text": "가", "label": 2}])
     names = {"names": ["neg", "pos"], "_type": "ClassLabel"}
-    for features, message in [("{", "property name"), ({"label": {"_type": "Later"}}, "Later")]:
-        info = (
-            features if isinstance(features, str) else json.dumps({"info": {"features": features}})
-        )
-        pq.write_table(made.replace_schema_metadata({"huggingface": info}), tmp_path / "a.parquet")
-        assert [*own_rows(tmp_path / "a.parquet")[0]] == [(1, {"text": "가", "label": 2})]
-        assert message in caplog.text
     text = {"dtype": "string", "_type": "Value"}
-    info = json.dumps({"info": {"features": {"text": text, "label": names}}})
-    pq.write_table(made.replace_schema_metadata({"huggingface": info}), tmp_path / "b.parquet")
-    with pytest.raises(ValueError, match=r"b\.parquet row 1: .*write the labels as text"):
-        [*own_rows(tmp_path / "b.parquet")[0]]
+
+    def rows_of(features):
+        info = json.dumps({"info": {"features": features}}) if features else "{"
+        made = pa.Table.from_pylist([{"text": "가", "label": 2}])
+        pq.write_table(made.replace_schema_metadata({"huggingface": info}), tmp_path / "a.parquet")
+        return [*own_rows(tmp_path / "a.parquet")[0]]
+
+    for features, message in [(None, "property name"), ({"label": {"_type": "Later"}}, "Later")]:
+        assert rows_of(features) == [(1, {"text": "가", "label": 2})]
+        assert message in caplog.text
+    with pytest.raises(ValueError, match=r"a\.parquet row 1: .*write the labels as text"):
+        rows_of({"text": text, "label": names})
 
 
-def test_any_column_is_that_of_the_tags_where_the_name_says_conll(tmp_path):
+def test_columns_of_conll_whatever_they_hold(tmp_path):
+    """Any column may be that of the tags, but in a table of another name."""
+    (_, row), *_ = read(tmp_path, "a.conll", "1\t나\t나\tPRON\tx\n2\t간다\t가다\tVERB\ty\n\n" * 2)
+    assert [*row] == [f"column {n}" for n in range(1, 6)]
     rows = [row for _, row in read(tmp_path, "a.conll", "나\tPRON\n간다\tVERB\n\n비\tNOUN\n")]
     expected = [(["나", "간다"], ["PRON", "VERB"]), (["비"], ["NOUN"])]
     assert [(row["tokens"], row["ner_tags"]) for row in rows] == expected
+    ((_, row),) = read(tmp_path, "a.conll", "1\u00a0000 B-QT\n원\tI-QT\n\n")
+    assert row["tokens"] == ["1\u00a0000", "원"]  # a no-break space is within a word
     sizes = [row for _, row in read(tmp_path, "a.tsv", "item\tsize\nshirt\tXL-S\nhat\tXL-M\n")]
     assert sizes == [{"item": "shirt", "size": "XL-S"}, {"item": "hat", "size": "XL-M"}]
 

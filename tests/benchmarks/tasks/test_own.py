@@ -40,6 +40,11 @@ QUESTIONS = [
     for n in range(30)
 ]
 
+# tags of another scheme, with the sentence beside its words
+SCHEME = [
+    {"sentence": "홍길동 은 대구 광역시", "tokens": ["홍길동", "은", "대구", "광역시"]}
+    | {"ner_tags": ["PER_B", "-", "LOC_B", "LOC_I"]}
+] * 20
 CONTEXT = "Town {} has a bridge and a mill. A mill is old."
 BRIDGE = len("Town 0 has a ")
 
@@ -113,6 +118,7 @@ def test_equal_rows_are_one_task_in_every_format(tmp_path, suffix):
          ("b",), ("x", "y")),
         (ENTITIES, "tagging", ("words",), ("O", "B-LOC", "I-LOC")),
         (SPANS, "entities", ("text",), ("B-LOC", "I-LOC", "B-PER", "I-PER", "O")),
+        (SCHEME, "tagging", ("tokens",), ("O", "B-LOC", "B-PER", "I-LOC")),
         (QUESTIONS, "reading", ("context", "question"), ()),
         ([{"text": "a", "label": x} for x in ("1", "2", "2 ")], "classification",
          ("text",), ("1", "2")),
@@ -149,17 +155,6 @@ def test_what_an_error_says_to_set_can_be_set(tmp_path):
     assert said == options.model_copy(update={"label": "COLUMN"})
 
 
-@pytest.mark.parametrize("kind", [None, "classification"])
-def test_numbers_of_rows_are_no_label(tmp_path, kind):
-    rows = [{"text": f"text {n}", "row": n} for n in range(1, 41)]
-    with pytest.raises(ValueError, match=r"holds the numbers of the rows|is no label"):
-        own_task_of(tmp_path, rows, kind=kind)
-    names = [{"text": f"text {n}", "topic": f"t{n // 2}"} for n in range(12)]
-    assert len(own_task_of(tmp_path, names).labels) == 6
-    with pytest.raises(ValueError, match="different values in 12 rows"):
-        own_task_of(tmp_path, [row | {"topic": f"t{n}"} for n, row in enumerate(names)])
-
-
 def test_columns_of_files_are_called_the_same(tmp_path):
     test = [{"Text": row["document"], "label": row["label"]} for row in REVIEWS[:9]]
     train = [{"text": row["document"], "label": row["label"]} for row in REVIEWS]
@@ -179,21 +174,6 @@ def test_columns_of_words_and_tags_may_be_named(tmp_path):
     assert load_data(task, tmp_path).train[0].texts == ("나는 0간다",)
     with pytest.raises(ValueError, match="label or tag_column: give one"):
         OwnTask(train=str(path), label="x", tag_column=2)
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ({"text": "a", "label": {"id": 0, "name": "x"}}, r"no label; .*: label\.id, label\.name"),
-        (
-            {"data": {"text": "a", "gold": "x"}},
-            r"the text\? There are data, data\.text, data\.gold\.",
-        ),
-    ],
-)
-def test_fields_of_fields_are_offered(tmp_path, row, message):
-    with pytest.raises(ValueError, match=message):
-        own_task_of(tmp_path, [row] * 4)
 
 
 def test_a_fifth_of_the_texts_is_held_out_and_no_text_stands_on_both_sides(tmp_path, caplog):
@@ -232,6 +212,13 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
     ("rows", "options", "message"),
     [
         ([{"text": "a", "labels": "x"}] * 2, {"kind": "multi-label"}, "'x' .* is no list"),
+        ([{"text": "a", "label": {"id": 0, "name": "x"}}] * 4, {},
+         r"no label; .*: label\.id, label\.name"),
+        ([{"data": {"text": "a", "gold": "x"}}] * 4, {},
+         r"the text\? There are data, data\.text, data\.gold\."),
+        ([{"text": f"text {n}", "row": n} for n in range(1, 41)], {}, "the numbers of the rows"),
+        ([{"text": f"text {n}", "topic": f"t{n}"} for n in range(12)], {},
+         "different values in 12 rows"),
         ([{"text": "a", "x": "1", "y": "2"}], {}, r"which column is the label\? There are text, x"),
         (REVIEWS, {"label": "labl"}, "no column 'labl'; did you mean label"),
         (REVIEWS, {"metric": "f1"}, "unknown metric 'f1'.*classification has accuracy, macro_f1"),
@@ -273,18 +260,6 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
 def test_what_cannot_be_a_task_is_refused(tmp_path, rows, options, message):
     with pytest.raises(ValueError, match=message):
         load_rows(tmp_path, rows, **options)
-
-
-def test_tags_of_another_scheme_are_read(tmp_path):
-    """Also of a hub, with the sentence beside its words."""
-    words, tags = ["홍길동", "은", "대구", "광역시"], ["PER_B", "-", "LOC_B", "LOC_I"]
-    rows = [
-        {"sentence": f"{' '.join(words)} {n}", "tokens": [*words, str(n)], "ner_tags": [*tags, "O"]}
-        for n in range(20)
-    ]
-    task, data = load_rows(tmp_path, rows)
-    assert (task.text_fields, task.labels) == (("tokens",), ("O", "B-LOC", "B-PER", "I-LOC"))
-    assert {e.tags for e in all_rows(data)} == {(2, 0, 1, 3, 0)}
 
 
 @pytest.mark.parametrize(
