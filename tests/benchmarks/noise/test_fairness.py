@@ -42,22 +42,14 @@ def gaps_of(place: Path, shift: float) -> list[Effect]:
     return read_csv(place / "effects.csv", Effect)
 
 
-def found(gaps: list[Effect]) -> set[tuple[str, str]]:
-    return {(gap.measure, gap.group) for gap in gaps if gap.is_shown}
-
-
-def test_a_constant_for_one_group_is_found_and_nothing_else(tmp_path):
-    gaps = gaps_of(tmp_path, shift=0.2)
-    assert found(gaps) == {("P(bad label)", GROUP)}
-    (gap,) = (gap for gap in gaps if gap.is_shown)
-    assert gap.low < 0.2 < gap.high
-    assert gap.items == 20
-
-
-def test_a_model_without_a_defect_shows_nothing(tmp_path):
-    gaps = gaps_of(tmp_path, shift=0.0)
+@pytest.mark.parametrize("shift", [0.2, 0.0])
+def test_a_constant_for_one_group_is_found_and_nothing_else(tmp_path, shift):
+    gaps = gaps_of(tmp_path, shift)
     assert len(gaps) == 40
-    assert found(gaps) == set()
+    shown = [gap for gap in gaps if gap.is_shown]
+    expected = [("P(bad label)", GROUP, 20)] * bool(shift)
+    assert [(gap.measure, gap.group, gap.items) for gap in shown] == expected
+    assert all(gap.low < shift < gap.high for gap in shown)
 
 
 @pytest.mark.parametrize("language", ["ko", "en"])

@@ -163,15 +163,13 @@ def test_encoders_of_a_run_against_random_initialisation_and_the_own_against_oth
     assert [comparison.p_corrected for comparison in family] == pytest.approx(p_corrected)
 
 
-def test_runs_against_the_first(runs):
+def test_runs_against_the_first(tmp_path, runs):
+    """One that cannot be compared on a task is named with the reason."""
     [found] = compare_runs(runs)
     assert (found.run, found.baseline, found.comparison.gain) == ("b", "a", pytest.approx(0.15))
     assert found.comparison.outcome == "better"
     [back] = compare_runs(runs[::-1])
     assert (back.run, back.comparison.gain) == ("a", pytest.approx(-0.15))
-
-
-def test_runs_that_cannot_be_compared_on_a_task_are_named_with_the_reason(tmp_path, runs):
     metric = {"metric": "f1", "metrics": {"f1": 0.5}}
     other = write_evaluation(tmp_path / "c", with_lines=False, **metric)
     [found] = compare_runs([runs[1], read_run(other)])

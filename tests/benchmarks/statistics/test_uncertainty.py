@@ -27,14 +27,6 @@ def first_right(num_examples, num_right):
     return right_lines([number < num_right for number in range(num_examples)])
 
 
-def accuracy(rows):
-    return sum(row["gold"] == row["prediction"] for row in rows) / len(rows)
-
-
-def two_level(runs):
-    return {seed: accuracy(rows) for seed, rows in runs.items()}, resample(SST2, runs)
-
-
 def test_the_error_over_examples_is_that_of_resampled_scores():
     draws = resample(SST2, {0: first_right(50, 30)})
     assert draws.scores[0].shape == (NUM_RESAMPLES,)
@@ -99,7 +91,7 @@ def test_seeds_that_differ_by_the_same_by_chance_are_apart():
 
 def test_both_levels_add_up():
     runs = {seed: first_right(500, n) for seed, n in enumerate((380, 390, 400, 385, 395, 370))}
-    values, draws = two_level(runs)
+    values, draws = scored(SST2, runs)
     found = estimate(values, draws)
     of_seeds = np.var(list(values.values()), ddof=1) / len(values)
     of_examples = np.var(draws.mean(list(values)))
@@ -118,8 +110,8 @@ def models(rng, sd, num_seeds, num_examples=100):
         rates = np.clip(rng.normal(0.7, sd, num_seeds), 0, 1)
         # seeds slip on examples of their own
         slips = rng.random((num_seeds, num_examples)) < 0.1
-        yield two_level(
-            {n: right_lines((hardness < rates[n]) ^ slips[n]) for n in range(num_seeds)}
+        yield scored(
+            SST2, {n: right_lines((hardness < rates[n]) ^ slips[n]) for n in range(num_seeds)}
         )
 
 
@@ -142,8 +134,8 @@ def test_intervals_and_p_are_right_as_often_as_they_say(sd, num_seeds):
 
 def test_a_difference_on_the_same_examples_is_paired():
     """One system right where the other is, and on ten more: certain, though both are uncertain."""
-    values, draws = two_level(dict.fromkeys(range(3), first_right(300, 160)))
-    others, other_draws = two_level(dict.fromkeys(range(3), first_right(300, 150)))
+    values, draws = scored(SST2, dict.fromkeys(range(3), first_right(300, 160)))
+    others, other_draws = scored(SST2, dict.fromkeys(range(3), first_right(300, 150)))
     found = difference(values, draws, others, other_draws)
     alone = estimate(values, draws)
     assert found.value == pytest.approx(10 / 300)

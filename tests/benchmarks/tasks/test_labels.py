@@ -4,18 +4,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from sklearn.metrics import f1_score
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from benchmarks.metrics.labels import exact_match, label_set_macro_f1, label_set_micro_f1
-from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.labels import MARKERS, MultiLabelClassification, RelationExample, repaired
 from benchmarks.tasks.load import load_data
 from benchmarks.tasks.task import Features
 from tests.benchmarks.conftest import words_of
-from tests.benchmarks.records import RE, bert_tokenizer, encoder_of_width, own_task_of
+from tests.benchmarks.records import RE, bert_tokenizer, own_task_of
 
 LABEL_SETS = [
     {"text": f"{n}번째 글", "labels": [name for bit, name in enumerate("가나다") if n >> bit & 1]}
@@ -57,16 +55,6 @@ def test_labels_above_one_half_are_predicted(task: MultiLabelClassification):
     assert scores["label_set_micro_f1"] == pytest.approx(0.5)
     assert scores["exact_match"] == 0
     assert task.label_pairs(prediction) == [("가", "가"), ("", "나"), ("다", "")]
-
-
-def test_the_loss_is_the_binary_cross_entropy_of_all_labels():
-    head = LinearHead(encoder_of_width(4), 3, torch.Generator().manual_seed(0))
-    logits, sets = torch.randn(2, 3), torch.tensor([[1.0, 0, 1], [0, 0, 0]])
-    p = torch.sigmoid(logits)
-    expected = -(sets * p.log() + (1 - sets) * (1 - p).log()).mean()
-    assert head.loss({"logits": logits}, {"label_sets": sets}).item() == pytest.approx(
-        expected.item()
-    )
 
 
 WORDS = words_of("[PAD] [UNK] [CLS] [SEP] [MASK] 민 수 는 서울 에 산다 A ##민 ##수 ##는 ##에")
