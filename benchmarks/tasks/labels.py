@@ -173,10 +173,9 @@ class Regression(TextTask):
     """[CLS] a [SEP] b [SEP], one output that learns the value scaled from its range to 0..1.
 
     google-research/electra classification_tasks.py:332-392 does so for STS-B, (x - 0) / 5. What is
-    predicted is scaled back, and cut to the range only if the task says so.
+    predicted is scaled back.
     """
 
-    is_bounded: bool = False
     is_scaled: bool = True  # what the network says is 0..1; else it is in the task's range
 
     def gold(self, row: Row, texts: tuple[str, ...], location: str) -> float:
@@ -204,8 +203,6 @@ class Regression(TextTask):
         value = float(output["logits"][0])
         if self.is_scaled:
             value = low + (high - low) * value
-        if self.is_bounded:
-            value = min(max(value, low), high)
         return {"gold": example.gold, "prediction": value}
 
     def sides(self, predictions: Predictions) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -55,7 +55,7 @@ _TRAIN_FRACTION = 0.8  # of the texts, where there is a training file alone
 # what is settled of a task, as a result states it
 _RECORDED = (
     *("name", "version", "files", "reported", "also_reported", "text_fields"),
-    *("label_field", "labels", "value_range", "is_bounded", "scorer", "note"),
+    *("label_field", "labels", "value_range", "scorer", "note"),
 )
 _UNSETTLED = ("version", "files", "note")  # the version is a digest of all else
 _SHARED: Mapping[str, Any] = {
@@ -172,7 +172,6 @@ def own_task(options: OwnTask) -> Task:
             "text_fields": texts,
             "label_field": label,
             "value_range": _range(options, label, values) if kind == "regression" else (0.0, 1.0),
-            "is_bounded": options.bounds is not None,
             "scorer": _scorer(options, placed) if kind == "reading" else None,
         }
     )
@@ -415,7 +414,7 @@ def _range(options: OwnTask, label: str, values: Values) -> tuple[float, float]:
         raise UserError(
             f"{options.train}: column {label!r} is {numbers[0]:g} in every row: nothing to learn"
         )
-    return options.bounds or (min(numbers), max(numbers))
+    return min(numbers), max(numbers)
 
 
 def _labels(task: Task, kind: OwnKind, rows: Placed) -> tuple[str, ...]:

@@ -139,9 +139,6 @@ class OwnTask(Section):
     """Column of the words in a file of CoNLL, counted from 1."""
     tag_column: Count | None = None
     """Column of their tags there, counted from 1."""
-    bounds: tuple[float, float] | None = None
-    """Lowest and highest value of regression, to which predictions are cut. If omitted, those of
-    the rows, and nothing is cut."""
     metric: _Text | None = None
     """Headline metric. If omitted, the first of its kind."""
     note: _Text | None = None
@@ -170,10 +167,6 @@ class OwnTask(Section):
             raise UserError(
                 f"{self.train}: {self.task_name} is the name of an official task; give another, "
                 f'name = "my-{self.task_name}"'
-            )
-        if self.bounds and (self.kind != "regression" or self.bounds[0] >= self.bounds[1]):
-            raise UserError(
-                f"bounds = {list(self.bounds)}: give the lower one first, and kind = 'regression'"
             )
         if (self.word_column and self.text) or (self.tag_column and self.label):
             raise UserError(f"{self.train}: text or word_column, label or tag_column: give one")

@@ -235,8 +235,6 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
          "reading has the columns context, question and answers"),
         (labelled("1", "2", "else"), {}, "row 3 and 12 more .*: 'else' .* is no number, 27 others"),
         ([{"text": "a", "tags": ["O", "B-X"]}] * 9, {"kind": "tagging"}, 'kind = "multi-label"'),
-        ([{"text": "a", "score": n / 2} for n in range(9)],
-         {"kind": "regression", "bounds": (0.0, 3.5)}, r"score 4\.0 is no number from 0 to 3\.5"),
         (REVIEWS, {"text": ("document", "titel")}, "no column 'titel'"),
         ([{"tokens": ["a", "b"], "ner_tags": [0, 1]}] * 9, {}, "0 is no tag of an entity"),
         ([{"text": "a", "Label": "0", "label": "1"}] * 9, {}, "which column is the label"),
@@ -248,7 +246,6 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
         (questions({"text": ["bridge", ""], "answer_start": [BRIDGE, -1]}), {},
          "one answer is empty"),
         (questions([], is_impossible=False), {}, "is_impossible is false, and there is no answer"),
-        (REVIEWS, {"bounds": (0.0, 5.0)}, "give the lower one first, and kind = 'regression'"),
         ([{"tokens": ["a", "b"], "upos": ["X", "Y"]}] * 9, {}, 'kind = "word-labels"'),
         ([{"text": "", "label": "a"}] * 3, {}, "no row has a text in text"),
         (named({"start": 0, "end": 3, "label": "PER", "text": "Bob"}), {},
@@ -330,22 +327,17 @@ def test_a_record_gives_the_same_task(tmp_path, rows):
         task_of_record({"kind": "spans"})
 
 
-def test_numbers_are_cut_to_the_bounds_that_are_given(tmp_path, tokenizer):
-    """Without bounds a prediction stays as it is, and the version of the task as it was."""
+def test_numbers_are_learnt_as_fractions_of_their_range(tmp_path, tokenizer):
+    """A prediction may lie outside of it."""
     rows = [{"text": f"a{n}", "score": n / 4} for n in range(17)]
-    free = own_task_of(tmp_path, rows, kind="regression")
-    bounded = own_task_of(tmp_path, rows, kind="regression", bounds=(0.0, 5.0))
+    task = own_task_of(tmp_path, rows, kind="regression")
+    examples = list(task.from_rows("train", enumerate(rows[:3]), "mine"))
     outputs = [{"logits": [value]} for value in (-0.2, 0.5, 1.5)]
-    examples = list(bounded.from_rows("train", enumerate(rows[:3]), "mine"))
-    predictions = bounded.predictions(examples, Features.from_rows([]), outputs)
-    assert [p["prediction"] for p in predictions] == [0.0, 2.5, 5.0]
-    predictions = free.predictions(examples, Features.from_rows([]), outputs)
+    predictions = task.predictions(examples, Features.from_rows([]), outputs)
     assert [p["prediction"] for p in predictions] == pytest.approx([-0.8, 2.0, 6.0])
-    assert task_of_record(record_of(bounded)) == bounded
-    assert "is_bounded" not in record_of(free)
-    features = free.featurize(examples, tokenizer, 16, train=True)
-    learnt = free.label_arrays(features, np.arange(3), 16)["values"]
-    assert learnt.tolist() == [0.0, 1 / 16, 2 / 16]  # shares of 0 to 4
+    features = task.featurize(examples, tokenizer, 16, train=True)
+    learnt = task.label_arrays(features, np.arange(3), 16)["values"]
+    assert learnt.tolist() == [0.0, 1 / 16, 2 / 16]  # of 0 to 4
 
 
 def test_a_third_text_stands_behind_the_second_and_a_separator(tmp_path, tokenizer):
