@@ -192,7 +192,8 @@ def fine_tune_all(
                 job = Job(task, data[task.name], settings, role, seed, fraction, key, name)
                 missing.append(job)
     if missing:
-        precision = _precision(options)
+        before = [result for result in results.values() if result.task in data]
+        precision = _precision(before, options)
         missing = [replace(j, settings=replace(j.settings, precision=precision)) for j in missing]
     features = {
         job.task.name: tokenize(
@@ -269,12 +270,16 @@ def settings_digest(
     return digest_of(content)[:16]
 
 
-def _precision(options: EvaluateConfig) -> str:
-    """`evaluate.precision`; for "auto" what the device is best at."""
+def _precision(before: Sequence[Result], options: EvaluateConfig) -> str:
+    """`evaluate.precision`; for "auto" that of the records of these tasks, so that no table mixes
+    two, else what the device is best at."""
     from benchmarks.training.finetune import choose_device, choose_precision
 
     device = choose_device(options.device)
+    known = (str(result.hyper_parameters.get("precision", "")) for result in before)
     precision = choose_precision(options.precision, device)
+    if options.precision == "auto":
+        precision = next(filter(None, known), precision)
     if options.precision == "auto" and device.type == "cpu":
         log(describe_precision("evaluate.precision", precision))
     return precision

@@ -231,11 +231,11 @@ def describe_run(config: RunConfig) -> list[str]:
         lines, all_seconds = corpus_cost(config, amount, num_elsewhere)
     except ModuleNotFoundError as error:
         lines.append(f"the text is not estimated: {error}")
-    for cost in (estimate, evaluation_cost):
+    for name, cost in (("pretrain", estimate), ("evaluate", evaluation_cost)):
         try:
             more, seconds = cost(config)
         except ModuleNotFoundError as error:
-            lines.append(f"evaluate is not estimated: {error}")
+            lines.append(f"{name} is not estimated: {error}")
         else:
             lines, all_seconds = lines + more, all_seconds + seconds
     lines.append(f"in all about {duration(all_seconds)} of two CPU cores")
@@ -315,8 +315,7 @@ def corpus_cost(
 
 def evaluation_cost(config: RunConfig) -> tuple[list[str], float]:
     """Number of fine-tunings and their time, by the official numbers of rows of the tasks, at half
-    the longest length; and its seconds on two CPU cores. `evaluate` times steps before it begins.
-    """
+    the longest length; and its seconds on two CPU cores."""
     options = config.evaluate
     if not options.has_tasks:
         return [], 0.0

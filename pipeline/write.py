@@ -89,14 +89,15 @@ def _decided(
     is_affected[owners[repeated]] = True
     is_affected &= rows.column("reason").is_null().to_numpy(zero_copy_only=False)
     changed: list[Row] = rows.take(pa.array(np.flatnonzero(is_affected))).to_pylist()
+    rules_of = {name: config.rules_for(name) for name in {row["language"] for row in changed}}
     for row in changed:
         whole = row["text"]
         drop = drops.get(row["rank"]) or _remove_lines(row, quotas, config)
+        rules = rules_of[row["language"]]
         if drop is None and row["text"] != whole:
-            rules = config.rules_for(row["language"])
             drop = too_short(len(row["text"]), rules.min_characters)
         if drop is not None:
-            text = mask_pii(whole, row["language"])[0]  # where rules leave personal data
+            text = whole if rules.mask_pii else mask_pii(whole, row["language"])[0]
             row |= {"text": text, "reason": drop.reason, "detail": drop.detail}
             tally.add_removed("removed", row, len(whole))
     for name in _CHANGED if changed else ():
