@@ -26,6 +26,7 @@ from electrify.stage.plan import (
     recommended_settings,
 )
 from electrify.stage.remote import is_address
+from electrify.stage.trackers import require_trackers
 from electrify.storage.hub import hub_failure
 from electrify.system.bundled import bundled_name, config_names
 from electrify.system.machine import (
@@ -154,6 +155,7 @@ def _check_pretraining(config: RunConfig) -> None:
         from model.weights.initial import check_initial_shapes
 
         check_initial_shapes(config)
+    require_trackers(options)
 
 
 def _check_evaluation(config: RunConfig) -> None:

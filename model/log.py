@@ -1,8 +1,8 @@
 """What a run says about itself: figures of its passes, speed and cost.
 
-They go into `metrics.jsonl` and, where it is installed, to TensorBoard. `rtd_auc` is of all text,
-`ko/rtd_auc` of one language where there are several. A figure that an objective does not have, or
-that counts nothing, is absent.
+They go into `metrics.jsonl` and to TensorBoard and the trackers that `[pretrain]` names. `rtd_auc`
+is of all text, `ko/rtd_auc` of one language where there are several. A figure that an objective
+does not have, or that counts nothing, is absent.
 """
 
 import json
@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from torch import Tensor
 from electrify.config.run import RunConfig
 from electrify.stage.folder import write_text
 from electrify.stage.plan import METRICS
+from electrify.stage.trackers import Trackers, require_trackers
 from electrify.storage.files import parse_json
 from electrify.system.progress import log
 from model.data import StepData
@@ -247,10 +247,13 @@ class RunLog:
     ) -> None:
         self._config, self._ranks, self._device = config.pretrain, ranks, device
         self._cost_until = partial(run_flops, self._config, data.last.vocab_size)
+        # every process refuses, or the others would wait
+        require_trackers(self._config)
         self._path, self._seconds = folder / METRICS, 0.0
         if ranks.is_first:
             self._seconds = _cut_off(self._path, step)
-            self._board = _tensorboard(folder, step)
+            options = config.model_dump(mode="json")
+            self._boards = Trackers(folder, self._config, options, step)
         self.window = MetricsWindow(data.last.languages, device)  # steps count their figures in it
         number = ranks.num_ranks * num_devices(device)
         self._peak = number * peak_flops(describe(device), precision_of(self._config, device))
@@ -305,8 +308,8 @@ class RunLog:
         log(f"step {step:,}: valid {', '.join(_in_words(record))}")
 
     def close(self) -> None:
-        if self._ranks.is_first and self._board:
-            self._board.close()
+        if self._ranks.is_first:
+            self._boards.close()
 
     def cost(self) -> dict[str, Any]:
         """Positions read, time and FLOPs so far, for the summary."""
@@ -328,11 +331,7 @@ class RunLog:
         record = {"kind": kind, **moment, **nested(figures)}
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
-        if self._board:
-            for name, value in figures.items():
-                if math.isfinite(value):
-                    self._board.add_scalar(f"{kind}/{name}", value, step)
-            self._board.flush()
+        self._boards.log(step, {f"{kind}/{name}": value for name, value in figures.items()})
 
     def _read(self, window: MetricsWindow) -> dict[str, float]:
         """The figures of all processes together."""
@@ -341,15 +340,6 @@ class RunLog:
         if not self._config.has_detection_head:
             return window.read()
         return window.read(self._ranks.gather(window.detections()))
-
-
-def _tensorboard(folder: Path, num_done: int) -> Any:
-    """A writer of events, in place of those behind `num_done` steps; None without the package."""
-    if find_spec("tensorboard") is None:
-        return None
-    from torch.utils.tensorboard import SummaryWriter  # here: it takes seconds
-
-    return SummaryWriter(folder / "tensorboard", purge_step=num_done + 1)
 
 
 def _cut_off(path: Path, step: int) -> float:

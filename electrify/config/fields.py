@@ -69,6 +69,17 @@ def section_of(annotation: Any) -> type[BaseModel] | None:
     return next(filter(None, map(section_of, get_args(annotation))), None)
 
 
+class TrackerOptions(Section):
+    """Boards of others that the figures of a stage also go to; each needs its own package."""
+
+    wandb_project: str | None = None
+    """Weights & Biases project that gets the figures."""
+    trackio_project: str | None = None
+    """trackio project that gets the figures."""
+    mlflow_experiment: str | None = None
+    """MLflow experiment that gets the figures."""
+
+
 SUITE_TASKS: Mapping[str, tuple[str, ...]] = {
     suite: tuple(f"{suite}-{task}" for task in tasks) for suite, tasks in TABLES["tasks"].items()
 } | {name: (name,) for name in ("xquad", "xnli", "paws-x")}

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from electrify.config.fields import TABLES, Address, Count, Fraction, Section
+from electrify.config.fields import TABLES, Address, Count, Fraction, Section, TrackerOptions
 from electrify.system.outcome import UserError, nearest
 
 Size = Literal["small", "small++", "base", "large", "modern-small", "modern-base"]
@@ -88,7 +88,7 @@ class SequenceConfig(Section):
     mixture: MixtureConfig = MixtureConfig()
 
 
-class PretrainConfig(SequenceConfig):
+class PretrainConfig(SequenceConfig, TrackerOptions):
     """Token shards to checkpoints. Keys of the architecture are those of `ElectraConfig`."""
 
     size: Size = "small"

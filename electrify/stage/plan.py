@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from electrify.config.evaluate import EvaluateConfig
-from electrify.config.fields import TABLES
+from electrify.config.fields import TABLES, TrackerOptions
 from electrify.config.load import parse_part
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import EvaluationRun, RunConfig
@@ -21,6 +21,7 @@ from electrify.stage.folder import (
     read_manifest,
 )
 from electrify.stage.networks import ENCODER
+from electrify.stage.trackers import TRACKER_FILE
 from electrify.storage.files import read_json
 from electrify.storage.hub import file_beside
 from electrify.system.bundled import bundled_name, with_bundled
@@ -40,6 +41,7 @@ KEEPING_OPTIONS = (
     "keep_every_steps",
     "micro_batch_size",
     "num_devices",
+    *TrackerOptions.model_fields,
 )
 CARD = "README.md"  # the model card of an exported network
 FINETUNING = "finetuning.json"  # beside an encoder: the settings of fine-tuning that suit it
@@ -122,7 +124,7 @@ def pretrain_stage(config: RunConfig) -> Stage:
     inputs, reads = _earlier(config, "shards", "vocab")
     for option, path in config.pretrain.initial.items():
         inputs[f"pretrain.{option}"] = _initial_digest(path)
-    volatile = (METRICS, SUMMARY, "tensorboard/*")
+    volatile = (METRICS, SUMMARY, "tensorboard/*", TRACKER_FILE, "wandb/*")
     options = stage_options(config, "pretrain")
     return Stage("pretrain", folder / "pretrain", options, inputs, True, volatile, reads=reads)
 

@@ -15,9 +15,9 @@ from torch import nn
 from electrify.config.load import parse_config
 from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from electrify.config.run import RunConfig
+from electrify.stage import trackers
 from electrify.stage.folder import Stage
 from electrify.stage.run import run_stage
-from model import log
 from model.checkpoint import optimizer_tensors
 from model.data import SequenceData
 from model.log import MetricsWindow
@@ -180,8 +180,8 @@ def _inputs(pieces: tuple[str, ...]) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_tensorboard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its import takes seconds; test_log.py has it."""
-    monkeypatch.setattr(log, "find_spec", lambda name: None)
+    """Its import takes seconds; test_trackers.py has it."""
+    monkeypatch.setattr(trackers, "find_spec", lambda name: None)
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from electrify.config.run import RunConfig
+from electrify.stage import trackers
 from electrify.system.progress import Stopped, setup_logging
 from model import data as data_module
-from model import log as log_module
 from model import pretrain as pretrain_module
 from model.compiled import FastStep
 from model.devices.processes import Ranks, processes
@@ -73,7 +73,7 @@ def work(path: str) -> None:
     """Read the task; train; write what was found, a file a process."""
     task = pickle.loads(Path(path).read_bytes())
     data_module.Noise = EqualDraws  # type: ignore[misc, assignment]
-    log_module.find_spec = lambda name: None  # type: ignore[assignment]
+    trackers.find_spec = lambda name: None  # type: ignore[assignment]
     with processes(task["runs"][0][0].pretrain) as ranks:
         found: dict[str, Any] = {"exchange": exchange(ranks)}
         for config, folder in task["runs"]:
