@@ -5,15 +5,17 @@
 and no loader position to store: both follow from (seed, step, rank). Nor are there figures: a
 record of `metrics.jsonl` ends where a checkpoint is written.
 
-A copy at an address (`pretrain.checkpoint_dir`), from which a fresh machine resumes, has the same
-files and the metrics so far. Its `state.json` is put there last and removed first, so that it is
-whole or not there, too.
+A run continues from its own checkpoints, and from one that a run of another length has made while
+the steps of both were equal (`prolong`). A copy at an address (`pretrain.checkpoint_dir`), from
+which a fresh machine resumes, has the same files and the metrics so far. Its `state.json` is put
+there last and removed first, so that it is whole or not there, too.
 """
 
 import re
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +30,13 @@ from electrify.config.pretrain import PretrainConfig
 from electrify.config.removed import KEYS
 from electrify.config.run import RunConfig
 from electrify.stage.folder import (
+    PLAN,
     canonical,
+    difference,
     fingerprint,
+    read_manifest,
+    recover,
+    stage_lock,
     write_json,
 )
 from electrify.stage.plan import (
@@ -39,6 +46,7 @@ from electrify.stage.plan import (
     checkpoint_step,
     checkpoints,
     output_dir,
+    pretrain_stage,
     stage_options,
 )
 from electrify.storage.files import read_json
@@ -47,6 +55,7 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import is_main_process, log, warn
 from model.devices.device import overwrite, place
 from model.optim import AdamW
+from model.plan import learning_rate, phase_at, phases_of, stage_at
 from vocab.shards.files import TokenShards
 
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
@@ -54,6 +63,8 @@ FILES = (MODEL, OPTIMIZER)
 PRECISION = "precision"  # beside what a checkpoint is of: that which "auto" came to
 # what is raised where a file is cut off, changed or not there
 DAMAGES = (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError)
+# options that say when something happens, not what a step is
+_SCHEDULE = ("num_steps", "warmup_steps", "decay_fraction", "curriculum", "mlm_steps_fraction")
 Tensors = dict[str, Tensor]
 Kept = Callable[[Sequence[int]], Collection[int]]  # which of checkpoints of rising steps stay
 
@@ -170,13 +181,17 @@ def trained_options(identity: Mapping[str, Any], path: Path) -> PretrainConfig:
 
 
 def check_identity(state: Mapping[str, Any], wanted: Mapping[str, Any], where: str) -> None:
-    """`UserError` naming the first thing in which a checkpoint is of another run."""
+    """`UserError` naming the first thing in which a checkpoint is of another run. One of a run of
+    another length is not, where the steps until then are equal."""
     theirs = state["identity"]
     pairs = [(name, theirs.get(name), wanted[name]) for name in wanted if name != "options"]
     there, here = theirs.get("options", {}), wanted.get("options", {})
     changed = {name for name in {*there, *here} if there.get(name) != here.get(name)}
     # some were not of those earlier, or are gone
     changed -= {*KEEPING_OPTIONS, *(n for n in there.keys() - here if f"pretrain.{n}" in KEYS)}
+    if changed and changed <= {*_SCHEDULE}:
+        both = (trained_options(identity, Path(where)) for identity in (theirs, wanted))
+        changed = set() if state["step"] <= shared_steps(*both) else changed
     pairs += [(f"option {k}", there.get(k), here.get(k)) for k in sorted(changed)]
     for name, is_there, should_be in pairs:
         if is_there != should_be:
@@ -199,12 +214,16 @@ def load_model(path: Path, model: nn.Module) -> None:
     restore_model(model, tensors, path)
 
 
-def newest_state(folder: Path) -> dict[str, Any]:
-    """`state.json` of the newest checkpoint whose files are what was written; {} if none is."""
+def sound_states(folder: Path) -> Iterator[dict[str, Any]]:
+    """`state.json` of the checkpoints whose files are what was written, the newest first."""
     for path in reversed(checkpoints(folder)):
         with suppress(*DAMAGES):
-            return read_state(path)
-    return {}
+            yield read_state(path)
+
+
+def newest_state(folder: Path) -> dict[str, Any]:
+    """Of the newest sound checkpoint; {} if there is none."""
+    return next(sound_states(folder), {})
 
 
 def newest(folder: Path) -> Path:
@@ -239,6 +258,94 @@ def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], where: object
             )
     for name, tensor in own.items():
         overwrite(tensor, place(tensors[name], tensor.device))
+
+
+# --- runs of another length ---------------------------------------------------------------------
+
+
+def prolong(config: RunConfig) -> bool:
+    """Whether `pretrain/` is of a run with another schedule that this one continues.
+
+    A finished folder stays until the new one is whole: the newest checkpoint that both runs have is
+    copied into `pretrain.partial`. Unfinished work goes on in place where both runs have all of it.
+    To be called by every process, before any of them trains. `UserError` where the two have no such
+    checkpoint, which says how to begin a run from the last one.
+    """
+    run = output_dir(config)
+    recover(run / "pretrain")
+    is_finished, plan = (run / "pretrain").exists(), run / "pretrain.partial" / PLAN
+    if not is_finished and not plan.exists():
+        return False
+    stage = pretrain_stage(config)
+    made = read_manifest(stage.folder) if is_finished else read_json(plan)
+    wanted = canonical(stage.plan)
+    options = {*made["config"], *wanted["config"]}
+    changed = {n for n in options if made["config"].get(n) != wanted["config"].get(n)}
+    if made["inputs"] != wanted["inputs"] or not changed or changed - {*_SCHEDULE}:
+        return False
+    if is_finished and stage.partial.exists():  # it is begun, or of a third schedule
+        return plan.exists() and difference(read_json(plan), stage) is None
+    folder = stage.folder if is_finished else stage.partial
+    steps = [state["step"] for state in sound_states(folder)]
+    theirs = trained_options({"options": made["config"]}, folder)
+    num_shared = shared_steps(theirs, config.pretrain)
+    last = next((step for step in steps if step <= num_shared), None)
+    if last is None or not (is_finished or last == steps[0]):
+        raise UserError(_refusal(folder, theirs, config.pretrain, steps))
+    if is_main_process():
+        with stage_lock(stage.folder):
+            if is_finished:
+                new = stage.partial.with_name(f"{stage.partial.name}.new")
+                shutil.rmtree(new, ignore_errors=True)
+                shutil.copytree(folder / f"checkpoint-{last}", new / f"checkpoint-{last}")
+                shutil.copyfile(folder / METRICS, new / METRICS)
+                write_json(new / PLAN, wanted)
+                new.replace(stage.partial)
+            write_json(plan, wanted)
+        log(
+            f"pretrain: goes on to step {config.pretrain.num_steps:,} from checkpoint-{last}, "
+            f"which a run of {theirs.num_steps:,} steps made"
+        )
+    return is_finished
+
+
+def shared_steps(first: PretrainConfig, second: PretrainConfig) -> int:
+    """The number of steps from the start that are equal in two runs of different schedules: in
+    learning rate, in what is trained, and in the form of the batches."""
+
+    def step_of(config: PretrainConfig, phases: Any, step: int) -> object:
+        phase = replace(phase_at(phases, step), first_step=0, num_steps=0)
+        return learning_rate(step, config), stage_at(config, step), phase
+
+    both = [(config, phases_of(config)) for config in (first, second)]
+    shortest = min(first.num_steps, second.num_steps)
+    steps = (n for n in range(shortest) if step_of(*both[0], n) != step_of(*both[1], n))
+    return next(steps, shortest)
+
+
+def _refusal(
+    folder: Path, theirs: PretrainConfig, ours: PretrainConfig, steps: Sequence[int]
+) -> str:
+    same = {
+        "warmup_steps": theirs.warmup_steps,
+        "mlm_steps_fraction": round(theirs.mlm_steps / ours.num_steps, 6),
+    }
+    changes = {name: value for name, value in same.items() if getattr(ours, name) != value}
+    num_shared = shared_steps(theirs, ours)
+    num_then = shared_steps(theirs, ours.model_copy(update=changes))
+    hint = ""
+    if any(num_shared < step <= num_then for step in steps):
+        sets = " and ".join(f"`pretrain.{name}={value:g}`" for name, value in changes.items())
+        hint = f" With {sets} it has its first {num_then:,} and goes on."
+    elif theirs.decay_fraction == 1:
+        hint = " With decay_fraction = 1 the rate falls to 0 from the start."
+    last = folder / f"checkpoint-{steps[0]}" if steps else folder
+    return (
+        f"{folder} is of a run of {theirs.num_steps:,} steps. One of {ours.num_steps:,} has only "
+        f"its first {num_shared:,} steps, and no checkpoint is from there.{hint} To train on from "
+        "the last one, give a run of its own: another output_dir, and pretrain.initial_model = "
+        f'"{last}". `overwrite` trains all again'
+    )
 
 
 # --- copies at an address -------------------------------------------------------------------------
@@ -308,9 +415,12 @@ def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any]) -> Non
             continue
         try:
             check_identity(state, identity, f"{url}/checkpoint-{step}")
-        except UserError:
+        except UserError as error:
             shutil.rmtree(temporary, ignore_errors=True)
-            raise
+            if not newest:
+                raise
+            warn(f"{error}; it is left there")  # of the run that this one prolongs
+            continue
         if (temporary / METRICS).exists():
             (temporary / METRICS).replace(folder / METRICS)
         shutil.rmtree(target, ignore_errors=True)

@@ -24,6 +24,7 @@ from model.checkpoint import (
     fetch_checkpoint,
     load_latest,
     newest_state,
+    prolong,
     run_identity,
     save_checkpoint,
     upload_checkpoint,
@@ -73,10 +74,12 @@ _INITIAL_STEP = 2**31 + 2**30
 
 
 def pretrain(config: RunConfig, overwrite: bool = False) -> None:
-    """Train on the run's shards until `num_steps`; the same command continues a stopped run.
+    """Train on the run's shards until `num_steps`; the same command continues a stopped run, and
+    one with another `num_steps` a run whose first steps are the same (`prolong`).
 
     Where the machine has several GPUs, each has a process (`pretrain.num_devices`).
     """
+    overwrite = overwrite or prolong(config)
     number = num_launched(config.pretrain)
     if number > 1 and (overwrite or not (output_dir(config) / "pretrain").exists()):
         log(f"pretrain: starts {number} processes, a device each")

@@ -220,7 +220,7 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     """Steps between two checkpoints."""
     keep_checkpoints: Count = 2
     """Number of newest checkpoints that are kept. With `decay_fraction` below 1 the last one before
-    the rate falls is kept, too. A longer run can start from it."""
+    the rate falls is kept, too. A longer run goes on from it."""
     keep_every_steps: Count | None = None
     """Keep also a checkpoint every so many steps."""
     checkpoint_dir: Address | None = None

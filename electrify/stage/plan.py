@@ -222,6 +222,7 @@ def checkpoints_of(run: Path, wanted: Iterable[int] = ()) -> dict[int, Path]:
     """The checkpoints of a run's `pretrain/`, finished or not, by step, oldest first; `UserError`
     where there are none, or not those wanted."""
     paths = [*checkpoints(run / "pretrain.partial"), *checkpoints(run / "pretrain")]
+    # where a finished run is prolonged, both have some
     by_step = dict(sorted((checkpoint_step(path), path) for path in paths))
     if not by_step:
         raise UserError(f"no checkpoint in {run}; run first: electrify pretrain CONFIG")
