@@ -297,7 +297,9 @@ def broken_limit(text: str, language: str, bounds: Bounds) -> Drop | None:
     statistics = Statistics(text, language)
     for rule, limit in bounds:
         value = statistics.value(rule)
-        if value is not None and (value < limit if rule.limit.startswith("min_") else value > limit):
+        if value is None:
+            continue
+        if value < limit if rule.limit.startswith("min_") else value > limit:
             return Drop(rule.reason, f"{value:.4g}; {rule.limit} = {limit:g}")
     return None
 
