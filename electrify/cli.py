@@ -203,7 +203,7 @@ def init(
         str,
         _word(
             "FOLDER_OR_FILE",
-            "your text: .jsonl .json .txt .csv .parquet .html .zip, a Wikipedia dump, ...",
+            "your text: .jsonl .json .txt .csv .parquet .zip, a Wikipedia dump, ...",
         ),
     ],
     output: Annotated[str | None, _value("TOML", "config to write")] = None,
