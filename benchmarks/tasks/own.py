@@ -47,6 +47,7 @@ OWN_KINDS: Mapping[OwnKind, type[Task]] = {
 _RECORDS = {kind: TypeAdapter(strategy) for kind, strategy in OWN_KINDS.items()}
 _TABLES = read_toml(Path(__file__).with_suffix(".toml"))
 _COLUMNS = _TABLES["columns"]
+_CHOICE = re.compile(r"(choice|option|ending|alternative|선택지|보기)[ _-]?[0-9a-h]", re.IGNORECASE)
 _MAX_NAMES = 8  # in a message
 _MAX_CLASSES = 20  # more different numbers than this are amounts
 _FEW_ROWS = 10  # of which a column may have as many values as there are rows
@@ -307,6 +308,12 @@ def _text_columns(
     of lists."""
     if options.texts:
         return options.texts
+    if len(choices := [column for column in columns if _CHOICE.fullmatch(column)]) > 1:
+        raise UserError(
+            f"{options.train}: {', '.join(choices)}: tasks of several choices are not scored; "
+            "write a row for each choice, text and choice as a pair and whether it is right as "
+            "label, or name the column of the text"
+        )
     free = [column for column in columns if column != label]
     if kind in ("tagging", "word-labels"):
         free = [c for c in free if any(isinstance(row.get(c), list) for row in rows)] or free

@@ -248,6 +248,8 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
         (questions([], is_impossible=False), {}, "is_impossible is false, and there is no answer"),
         ([{"tokens": ["a", "b"], "upos": ["X", "Y"]}] * 9, {}, 'kind = "word-labels"'),
         ([{"text": "", "label": "a"}] * 3, {}, "no row has a text in text"),
+        ([{"premise": "a", "choice1": "b", "choice2": "c", "label": 0}] * 2, {},
+         "choice1, choice2: tasks of several choices are not scored"),
         (named({"start": 0, "end": 3, "label": "PER", "text": "Bob"}), {},
          "row 1: the span 'Bob' has start"),
         (named({"start": 3, "end": 4, "label": "PER", "text": "n"}), {},
