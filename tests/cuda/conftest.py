@@ -12,7 +12,7 @@ from model.optim import make_optimizer
 from model.pretrain import Update
 from tests.model.conftest import MODERN, OBJECTIVES, random_batch
 
-NUM_STEPS = WARM_UPS + 4
+NUM_STEPS = WARM_UPS + 2
 MUON = MODERN | {"optimizer": "muon", "global_attn_every_n_layers": 2}
 NETWORKS: dict[str, dict[str, object]] = {
     **{name: {"objective": name} | needs for name, needs in OBJECTIVES.items()},

@@ -21,7 +21,7 @@ from model.devices.processes import Ranks, processes
 from model.networks.batch import Noise, map_tensors
 from model.pretrain import Trainer
 
-STOP_AFTER = 5  # steps, at which one process gets a signal
+STOP_AFTER = 2  # steps, at which one process gets a signal
 ORIGINAL = FastStep.__call__
 
 

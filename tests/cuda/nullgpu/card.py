@@ -28,10 +28,10 @@ def what_is_missing() -> str | None:
 
 
 def build(folder: Path) -> None:
-    """Compile the library into an existing folder, in some five seconds."""
+    """Compile the library into an existing folder, in some four seconds."""
     subprocess.run(
         [
-            *("g++", "-O1", "-fPIC", "-shared", "-std=c++17", "-fvisibility=hidden", "-w"),
+            *("g++", "-O0", "-fPIC", "-shared", "-std=c++17", "-fvisibility=hidden", "-w"),
             *(f"-I{_packages() / name}" for name in _INCLUDES),
             *map(str, sorted(SOURCES.glob("*.cpp"))),
             *(f"-Wl,-soname,{LIBRARY}", "-o", str(folder / LIBRARY), "-ldl", "-lpthread"),

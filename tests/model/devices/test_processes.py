@@ -28,17 +28,18 @@ from tests.model.conftest import NO_DROPOUT, VARIANTS, make_config, make_run, wr
 from tests.model.trained import Trained
 
 CPU = torch.device("cpu")
-SAVED, NUM_STEPS = 8, 12
+SAVED, NUM_STEPS = 4, 6
 SHORT = NO_DROPOUT | {
+    "num_hidden_layers": 1,
     "num_steps": NUM_STEPS,
     "batch_size": 8,
     "log_every_steps": 1,
     "num_valid_batches": 2,
     "checkpoint_every_steps": SAVED,
-    "valid_every_steps": 5,
+    "valid_every_steps": 3,
 }
 CASES: dict[str, dict[str, object]] = {
-    "electra": {"num_steps": 16, "micro_batch_size": 2},
+    "electra": {"num_steps": 8, "micro_batch_size": 2},
     "two-stage": VARIANTS["electra-two-stage"],
     "gdes": {"weight_sharing": "gdes", "optimizer": "bias-corrected", "objective": "electra-15"},
 }
@@ -119,9 +120,9 @@ def test_a_signal_to_one_stops_all_after_one_save_and_the_same_again_finishes(
     config = launched.stopped
     folder = launched.folder / "stopped" / "pretrain"
     for found in launched.found:
-        assert found["stopped"] == ["saved step 6 of 16", "finished", "finished"]
+        assert found["stopped"] == ["saved step 3 of 8", "finished", "finished"]
     assert read_manifest(folder)["counts"]["num_processes"] == 2
-    assert [path.name for path in checkpoints(folder)] == ["checkpoint-8", "checkpoint-16"]
+    assert [path.name for path in checkpoints(folder)] == ["checkpoint-4", "checkpoint-8"]
     alone = train_alone(config, tmp_path / "alone")
     Trained.read(folder).check_equal(alone, absolute=2e-6)
     monkeypatch.setattr("model.pretrain.launch", None)
