@@ -20,11 +20,7 @@ from electrify.config.fields import NOISE_SUITES
 from electrify.config.load import flatten, load_config, toml_value
 from electrify.config.run import EvaluationRun, ExportConfig, RunConfig
 from electrify.stage.folder import MANIFEST
-from electrify.stage.plan import (
-    check_initial,
-    licence_of,
-    recommended_settings,
-)
+from electrify.stage.plan import check_initial, licence_of, recommended_settings
 from electrify.stage.remote import is_address
 from electrify.stage.trackers import require_trackers
 from electrify.storage.hub import hub_failure

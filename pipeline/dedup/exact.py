@@ -22,14 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from pipeline.dedup.records import (
-    REMOVED,
-    first_of_run,
-    gather,
-    pack_by,
-    run_starts,
-    shard_of,
-)
+from pipeline.dedup.records import REMOVED, first_of_run, gather, pack_by, run_starts, shard_of
 from pipeline.rules.normalize import squeeze_whitespace
 
 _HASHED = np.dtype([("high", "<u8"), ("low", "<u8"), ("rank", "<u8")])

@@ -33,14 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.dedup.minhash import Halves, Keys, Offsets, splitmix64
-from pipeline.dedup.records import (
-    REMOVED,
-    first_of_run,
-    gather,
-    pack_by,
-    run_starts,
-    shard_of,
-)
+from pipeline.dedup.records import REMOVED, first_of_run, gather, pack_by, run_starts, shard_of
 
 MAX_WAITING_EDGES = 1 << 21  # 32 MB; joining takes about five times as much
 _ROW_BITS = np.uint64(32)

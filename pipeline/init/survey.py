@@ -31,12 +31,7 @@ from electrify.storage.tables import (
 )
 from electrify.system.outcome import UserError
 from pipeline.rules.language import main_language
-from pipeline.sources.files import (
-    LINK_TO_NOTHING,
-    expand_sources,
-    fault_of_name,
-    files_below,
-)
+from pipeline.sources.files import LINK_TO_NOTHING, expand_sources, fault_of_name, files_below
 from pipeline.sources.input_file import Fault, InputFile, Raw, packing, text_ending
 from pipeline.sources.json_file import head_values, text_path
 from pipeline.sources.lines import head_of, read_text_chunks

@@ -12,15 +12,7 @@ from typing import cast
 
 from electrify.config.clean import Source
 from electrify.storage.encodings import decode_line, is_utf8, marked_encoding, reads_lines_alone
-from pipeline.sources.input_file import (
-    HEAD_BYTES,
-    Fault,
-    InputFile,
-    Raw,
-    TooLong,
-    packing,
-    text_of,
-)
+from pipeline.sources.input_file import HEAD_BYTES, Fault, InputFile, Raw, TooLong, packing, text_of
 from pipeline.sources.stored import ZSTD_CHUNK_BYTES, unpacked
 
 # Text in other encodings than UTF-8, made UTF-8 as it is read.
