@@ -100,11 +100,7 @@ def character_macro_f1(gold: Labels, predicted: Labels, labels: Sequence[str]) -
 
 
 def entity_f1_sampler(
-    gold: Labels,
-    predicted: Labels,
-    labels: Sequence[str],
-    lengths: Sequence[int],
-    metric: str,
+    gold: Labels, predicted: Labels, labels: Sequence[str], lengths: Sequence[int], metric: str
 ) -> Callable[[NDArray[np.int64]], float]:
     """A function from positions of examples (n,), repeats allowed, to the F1 of their entities.
 

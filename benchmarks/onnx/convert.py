@@ -72,11 +72,7 @@ def convert_run(config: EvaluationRun, model: str | None, overwrite: bool) -> No
             f"{scored} scores other weights than those to convert: electrify evaluate "
             "them with `evaluate.keep_models=true`, or give another output_dir"
         )
-    run_stage(
-        stage,
-        lambda folder: _convert(folder, networks, scored, config, texts),
-        overwrite,
-    )
+    run_stage(stage, lambda folder: _convert(folder, networks, scored, config, texts), overwrite)
 
 
 def _convert(

@@ -66,11 +66,7 @@ def add_curves(page: Page, run: RunFolder) -> None:
 
 
 def _plot_means(
-    page: Page,
-    title: str,
-    curves: Mapping[str, Curve],
-    over: str,
-    log_x: bool = False,
+    page: Page, title: str, curves: Mapping[str, Curve], over: str, log_x: bool = False
 ) -> None:
     metric = next(sample.metric for points in curves.values() for _, sample in points)
     means = {name: [(x, 100 * s.mean) for x, s in points] for name, points in curves.items()}

@@ -211,10 +211,7 @@ def rows_digest(examples: Sequence[Example]) -> str:
 
 
 def split_by_group(
-    task: Task,
-    examples: Sequence[Example],
-    fraction: float | None = None,
-    salt: str = "",
+    task: Task, examples: Sequence[Example], fraction: float | None = None, salt: str = ""
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
     """Divide rows by a hash of their first text; the first side gets `fraction` of the groups, by
     default the task's, and then each side one group at least.

@@ -152,13 +152,7 @@ class Trainer:
         self.micro_batch_size = batch_size
         self.prediction_batch_size = PREDICTION_BATCH_FACTOR * batch_size
 
-    def train(
-        self,
-        features: Features,
-        rows: Rows,
-        seed: int,
-        on_step: OnStep,
-    ) -> str | None:
+    def train(self, features: Features, rows: Rows, seed: int, on_step: OnStep) -> str | None:
         """Train in place; says what went wrong where the loss was not a number (training ends)."""
         settings, network = self.settings, self.network
         optimizer = build_optimizer(network.encoder, network.head, settings)

@@ -245,11 +245,7 @@ def test_predict_reads_files_in_parts_and_keeps_their_columns(
     ],
 )  # fmt: skip
 def test_what_cannot_be_learnt_is_refused(
-    model: str | None,
-    rows: list[Any],
-    message: str,
-    model_folder: Path,
-    tmp_path: Path,
+    model: str | None, rows: list[Any], message: str, model_folder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "nothing").mkdir()
     with pytest.raises(ValueError, match=message):

@@ -61,11 +61,7 @@ def _alignment(golden: Golden, case: str) -> Mapping[str, Any]:
 
 
 def official_piece_labels(
-    text: str,
-    tags: Sequence[int],
-    tokenize: metrics.Tokenize,
-    max_length: int,
-    outside: int,
+    text: str, tags: Sequence[int], tokenize: metrics.Tokenize, max_length: int, outside: int
 ) -> list[int]:
     """The gold label of every piece from [CLS] to [SEP], which both have `outside`.
 

@@ -62,11 +62,7 @@ def make_head(task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.G
 
 
 def collate(
-    task: Task,
-    features: Features,
-    rows: NDArray[np.int64],
-    pad_id: int,
-    device: torch.device,
+    task: Task, features: Features, rows: NDArray[np.int64], pad_id: int, device: torch.device
 ) -> dict[str, torch.Tensor]:
     """Pad rows to their longest: `input_ids`, `token_type_ids` and `attention_mask`, each (B, T),
     and the kind's `label_arrays`."""

@@ -17,10 +17,7 @@ LANGUAGE = {"language_loss": 3.9, "language_accuracy": 0.35}
 GENERATED, MLM, LOSS = "Generator loss", "Main network, MLM loss", "Discriminator loss"
 DETECTED = ["Replaced token detection, held-out text", "Replaced tokens"]
 OBJECTIVES = {
-    "electra": (
-        GENERATOR | DETECTION | {"discriminator_loss": 0.31},
-        [GENERATED, LOSS, *DETECTED],
-    ),
+    "electra": (GENERATOR | DETECTION | {"discriminator_loss": 0.31}, [GENERATED, LOSS, *DETECTED]),
     "mlm": (LANGUAGE | {"discriminator_loss": 3.9}, [MLM]),
     "all-tokens-mlm": (
         GENERATOR | LANGUAGE | DETECTION | {"discriminator_loss": 0.7},

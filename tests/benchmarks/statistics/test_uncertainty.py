@@ -49,10 +49,7 @@ def test_without_predictions_it_is_the_t_interval_over_seeds(values):
 
 
 def test_an_undefined_seed_makes_all_undefined():
-    runs = {
-        0: first_right(20, 15),
-        1: [p | {"prediction": None} for p in right_lines([True] * 20)],
-    }
+    runs = {0: first_right(20, 15), 1: [p | {"prediction": None} for p in right_lines([True] * 20)]}
     found = estimate_lines(SST2, runs)
     assert math.isnan(found.value)
     assert math.isnan(found.low)

@@ -136,12 +136,7 @@ def test_the_commit_of_the_rows_is_kept(monkeypatch, caplog):
 
 TEXTS = List(TEXT)
 CHARACTERS = {"tokens": list("국회 가"), "ner_tags": ["B-OG", "I-OG", "O", "O"]}
-WORDS = {
-    "word_form": ["나", "간다"],
-    "pos": ["NP", "EF"],
-    "head": [2, 0],
-    "deprel": ["NP", "VP"],
-}
+WORDS = {"word_form": ["나", "간다"], "pos": ["NP", "EF"], "head": [2, 0], "deprel": ["NP", "VP"]}
 
 
 @pytest.mark.parametrize(
@@ -184,10 +179,7 @@ def test_a_suite_leaves_out_what_its_place_does_not_have(tmp_path, caplog):
     assert checked(str(tmp_path), suites=("klue",)) == ["klue-ynat"]
     with pytest.raises(ValueError, match=r"no data of glue-cola .*glue-wnli"):
         checked(str(tmp_path), suites=("klue", "glue"))
-    assert checked(str(tmp_path), HUB, suites=("klue", "korean")) == [
-        *SUITE_TASKS["klue"],
-        *korean,
-    ]
+    assert checked(str(tmp_path), HUB, suites=("klue", "korean")) == [*SUITE_TASKS["klue"], *korean]
 
 
 # Official files.
