@@ -144,27 +144,31 @@ def save_network(folder: Path, make: Callable[[], Any], seed: int, tokenizer: An
 
 
 def save_electra(
-    folder: Path, kind: Any, seed: int, tokenizer: PreTrainedTokenizerFast | None = None
+    folder: Path, kind: Any, seed: int, tokenizer: Any = None, num_layers: int = 2
 ) -> Path:
-    """An ELECTRA of two layers."""
     tokenizer = tokenizer or build_tokenizer()
-    config = ElectraConfig(vocab_size=len(tokenizer), embedding_size=16, **SIZES)
+    sizes = SIZES | {"num_hidden_layers": num_layers}
+    config = ElectraConfig(vocab_size=len(tokenizer), embedding_size=16, **sizes)
     return save_network(folder, lambda: kind(config), seed, tokenizer)
 
 
-@pytest.fixture(scope="session")
-def modern_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def save_modern(folder: Path, num_layers: int = 2) -> Path:
     """A discriminator of a modern network, as its export is."""
-    folder, tokenizer = tmp_path_factory.mktemp("modern") / "discriminator", build_tokenizer()
+    tokenizer = build_tokenizer()
     config = ModernBertConfig(
         vocab_size=len(tokenizer),
-        **SIZES,
+        **SIZES | {"num_hidden_layers": num_layers},
         attention_bias=True,
-        layer_types=["full_attention"] * 2,
+        layer_types=["full_attention"] * num_layers,
         id2label=dict(enumerate(LABELS)),
         pad_token_id=tokenizer.pad_token_id,
     )
     return save_network(folder, lambda: ModernBertForTokenClassification(config), 13, tokenizer)
+
+
+@pytest.fixture(scope="session")
+def modern_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_modern(tmp_path_factory.mktemp("modern") / "discriminator")
 
 
 @pytest.fixture(scope="session")

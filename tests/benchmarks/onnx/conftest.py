@@ -3,11 +3,25 @@
 from pathlib import Path
 
 import pytest
+from transformers import ElectraForPreTraining
 
 from electrify.cli import main
+from tests.benchmarks.conftest import save_electra, save_modern
 from tests.benchmarks.records import sets
 
 TEXTS = ["오늘 국회 새 증시 큰 경찰", "첫 여행 다시 외교", "반도체 축구 내일 새 국회"] * 4
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of one layer, which is converted faster."""
+    folder = tmp_path_factory.mktemp("model") / "discriminator"
+    return save_electra(folder, ElectraForPreTraining, 11, num_layers=1)
+
+
+@pytest.fixture(scope="session")
+def modern_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_modern(tmp_path_factory.mktemp("modern") / "discriminator", num_layers=1)
 
 
 @pytest.fixture(scope="session")

@@ -75,8 +75,7 @@ def test_a_discriminator_has_the_states_and_logits_of_torch(
 
 
 def test_a_generator_has_the_logits_of_the_vocabulary(tmp_path: Path, model_folder: Path) -> None:
-    shape = ElectraConfig.from_pretrained(model_folder, num_hidden_layers=1)
-    folder = tmp_path / "generator"
+    shape, folder = ElectraConfig.from_pretrained(model_folder), tmp_path / "generator"
     ElectraForMaskedLM(shape).half().save_pretrained(folder)  # exported in single precision
     AutoTokenizer.from_pretrained(model_folder).save_pretrained(folder)
     export_network(open_network(folder), tmp_path / "generator.onnx", TEXTS)
