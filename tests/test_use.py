@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import ElectraForPreTraining, pipeline
+from transformers import ElectraForPreTraining
 
 import electrify
 from electrify.cli import main
@@ -43,11 +43,6 @@ def test_the_lines_of_shell_make_a_folder_and_predictions(place: Path) -> None:
     with (place / "said.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["id"] for row in rows] == ["1", "2"]
-    predict = pipeline("text-classification", str(place / "out/headlines"))
-    for row in rows:
-        (theirs,) = predict([row["title"]])
-        assert theirs["label"] == row["prediction"]
-        assert theirs["score"] == pytest.approx(float(row["probability"]), abs=1e-5)
     assert len((place / "said.jsonl").read_text(encoding="utf-8").splitlines()) == 140
     assert (place / "out/headlines/onnx/model.onnx").is_file()
 

@@ -93,16 +93,6 @@ def all_rows(data):
     return [*data.train, *data.reported]
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".json", ".jsonl", ".parquet"])
-def test_equal_rows_are_one_task_in_every_format(tmp_path, suffix):
-    file = write(tmp_path / f"reviews{suffix}", REVIEWS)
-    task, data = load(OwnTask(train=file, name="films"))
-    other, expected = load_rows(tmp_path, REVIEWS, name="films")
-    assert (task.version, data.sha256) == (other.version, expected.sha256)
-    assert data.reported == expected.reported
-    assert (task.text_fields, task.label_field, task.labels) == (("document",), "label", ("0", "1"))
-
-
 @pytest.mark.parametrize(
     ("rows", "kind", "texts", "labels"),
     [
