@@ -29,7 +29,13 @@ from benchmarks.sections.scores import beside_lines, terminal_lines, write_score
 from benchmarks.tasks.labels import Classification
 from benchmarks.tasks.load import TaskData, load_tasks
 from benchmarks.tasks.task import Task
-from benchmarks.training.recipe import HyperParameters, hyper_parameters, options_for, seeds_for
+from benchmarks.training.recipe import (
+    HyperParameters,
+    few_steps_note,
+    hyper_parameters,
+    options_for,
+    seeds_for,
+)
 from electrify.config.evaluate import EvaluateConfig, Role
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import MANIFEST, PLAN, Stage, digest_of, read_manifest
@@ -181,6 +187,8 @@ def fine_tune_all(
     fractions = sorted(set(options.train_fractions), reverse=True)
     for task in tasks:
         settings = settings_for(task, options, source)
+        if note := few_steps_note(task, options, settings, len(data[task.name].train)):
+            warn(note)
         for fraction, role in product(fractions, roles(options, task)):
             digest = settings_digest(task, data[task.name], settings, role, fraction, options)
             for seed in seeds_for(task, options):

@@ -23,7 +23,7 @@ from benchmarks.tasks.labels import TextTask
 from benchmarks.tasks.load import SPLIT_EVAL, TaskData, load_tasks
 from benchmarks.tasks.spans import Spans
 from benchmarks.tasks.task import Task
-from benchmarks.training.recipe import best_of, seeds_for
+from benchmarks.training.recipe import best_of, few_steps_note, seeds_for
 from electrify.config.evaluate import EvaluateConfig
 from electrify.stage.folder import write_text
 from electrify.stage.plan import is_hub_name, recommended_settings
@@ -71,6 +71,8 @@ def finetune(model: str, output: Path, options: EvaluateConfig, onnx: bool = Fal
     source = open_model(model, commit=commit)
     source = replace(source, recommended=recommended_settings(options, model, commit))
     settings, seeds = settings_for(task, options, source), seeds_for(task, options)
+    if note := few_steps_note(task, options, settings, len(data.train)):
+        warn(note)
     options = options.model_copy(update={"keep_models": True})
     output.parent.mkdir(parents=True, exist_ok=True)
     with (

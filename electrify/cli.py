@@ -607,7 +607,8 @@ def validate(
         _print_json(config=run.model_dump(mode="json"), notes=[*lines, *left_out])
         return
     changes = [word for override in overrides for word in ("--set", override)]
-    print(f"{config} can be run: {shlex.join(['electrify', 'run', config, *changes])}")
+    when = ", once what is missing below is installed" if left_out else ""
+    print(f"{config} can be run{when}: {shlex.join(['electrify', 'run', config, *changes])}")
     every_key = ["", *describe_config(run)] if keys else ["all keys: --keys"]
     print("\n".join([*lines, *every_key, *left_out]))
 

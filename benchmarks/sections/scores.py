@@ -99,7 +99,7 @@ def terminal_lines(results: Sequence[Result], folder: Path) -> list[str]:
             "this encoder: the same command with --search tries four on held-out training rows"
         )
     if not compared and folder.name == "evaluate":
-        lines.append("nothing to compare with: random initialisation is not scored")
+        lines.append("no baseline is scored: evaluate.random_init_control = true adds one")
     for (name, model), mean in overall(results).items():
         label = encoder_label(model, results[0].model_path, results[0].model_name)
         lines.append(f"{name}, {label}: {percent(mean)}")

@@ -5,6 +5,7 @@ Files are found by their official name at any depth. Nothing is normalised or sk
 the hub is downloaded.
 """
 
+import functools
 import hashlib
 import importlib
 import json
@@ -119,6 +120,12 @@ def check_data(options: EvaluateConfig) -> list[tuple[Task, Path]]:
     return [(task, dir_of(task, dirs)) for task in tasks_of(options) if task not in lacking]
 
 
+@functools.cache
+def _log_once(text: str) -> None:
+    """A run reads the rows of a task for its corpus, its scores and those of its start."""
+    log(text)
+
+
 def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]]:
     """The tasks of the config, and the data of each; `ValueError` names all that is missing."""
     found = check_data(options)
@@ -179,7 +186,7 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
         # training rows whose texts are those of a row to predict, in either order, are left out
         seen = {_texts_of(e) for split in (reported, *further.values()) for e in split}
         kept = tuple(example for example in train if _texts_of(example) not in seen)
-        log(describe(task, kept, reported, further, len(train) - len(kept)))
+        _log_once(describe(task, kept, reported, further, len(train) - len(kept)))
         train = kept
     if not train or not reported:
         raise UserError(

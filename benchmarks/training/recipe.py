@@ -124,6 +124,23 @@ def hyper_parameters(
     return replace(recipe, **chosen)
 
 
+def few_steps_note(
+    task: Task, options: EvaluateConfig, settings: HyperParameters, num_train_rows: int
+) -> str | None:
+    """A sentence where the user's epochs over so many rows are fewer steps than the recipe's least,
+    so that they do not count."""
+    given = options_for(task, options)
+    num_rows = min(num_train_rows, settings.max_train_examples or num_train_rows)
+    num_steps = replace(settings, min_steps=1).num_steps(num_rows)
+    if "num_epochs" not in given or "min_steps" in given or num_steps >= settings.min_steps:
+        return None
+    return (
+        f"{task.name}: num_epochs = {settings.num_epochs:g} over {num_rows:,} rows asks for "
+        f"{num_steps} steps; the recipe's least, {settings.min_steps}, are done. "
+        "evaluate.min_steps = 1 lowers it"
+    )
+
+
 def departures(task: Task | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a record that its recipe does not give a model of any one size.
 

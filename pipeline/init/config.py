@@ -22,7 +22,9 @@ NUM_PASSES = 4
 FEW_TOKENS = 20_000_000
 _FEW_DOCUMENTS = 100
 _MANY_SOURCES = 20
-
+_SHIPPED = "model/shipped/ko-modern/discriminator"
+# of a table that a classifier is meant to learn from, not of a corpus with tags and categories
+_LABEL_FIELDS = {"label", "labels", "라벨", "레이블", "정답", "분류"}
 
 _TABLES = tomllib.loads(Path(__file__).with_name("networks.toml").read_text(encoding="utf-8"))
 _HEADLINES = "pipeline/sample/made-up-headlines.json"
@@ -162,6 +164,11 @@ def _describe(estimate: FoundSource) -> list[str]:
     others = ", ".join(field for field in estimate.fields if field != source.text_field)
     if others or source.text_field != "text":
         lines.append(f"text in {source.text_field!r}; other fields: {others or 'none'}")
+    if labels := [field for field in estimate.fields if field.lower() in _LABEL_FIELDS]:
+        lines.append(
+            f"a classifier learns {labels[0]!r} without this config: electrify finetune "
+            f"{_SHIPPED} --own-task {source.path} --output out/classifier"
+        )
     if source.columns:
         lines.append(f"its first row is data; here its columns are {', '.join(source.columns)}")
     if source.kind == "text":

@@ -17,6 +17,7 @@ from benchmarks.training import trainer as optim
 from benchmarks.training.recipe import (
     best_of,
     departures,
+    few_steps_note,
     held_out_data,
     hyper_parameters,
     recipe_for,
@@ -239,3 +240,19 @@ def test_the_first_of_the_best_wins_and_failures_come_last():
     assert best_of(trials(0.1, 0.3, 0.3, math.nan)) == 1
     failed = {"value": 0.9, "degenerate": "constant"}
     assert best_of([failed, *trials(0.1)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "num_rows", "is_noted"),
+    [
+        ({"num_epochs": 1.0}, 400, True),
+        ({"num_epochs": 1.0}, 200 * 32, False),
+        ({"num_epochs": 1.0, "min_steps": 1}, 400, False),
+        ({}, 400, False),
+    ],
+)
+def test_epochs_that_the_least_number_of_steps_overrules_are_noted(given, num_rows, is_noted):
+    task = replace(YNAT, suite="own")
+    options = EvaluateConfig(**given)
+    settings = replace(hyper_parameters(task, options, 256), min_steps=given.get("min_steps", 200))
+    assert bool(few_steps_note(task, options, settings, num_rows)) == is_noted

@@ -56,6 +56,13 @@ def test_sizes_and_steps_follow_the_amount_of_text(
     assert config.pretrain.num_steps == pytest.approx(num_steps, rel=0.05)
 
 
+def test_a_table_with_labels_is_for_a_classifier(tmp_path):
+    table = tmp_path / "tickets.csv"
+    table.write_text("text,label\n" + "배송이 늦었습니다,배송\n환불해 주십시오,환불\n" * 3, "utf-8")
+    lines = init(str(table), str(tmp_path / "tickets.toml"))
+    assert any(f"--own-task {table}" in line for line in lines)
+
+
 def test_many_sources_of_files_that_differ_are_pointed_out(tmp_path):
     rows = {f"sub/{n}.jsonl": json.dumps({f"field{n}": f"{KOREAN} {n}"}) for n in range(40)}
     lines = init(str(write_files(tmp_path / "in", rows)), str(tmp_path / "my.toml"))
