@@ -25,7 +25,9 @@ def blocks(kind: str) -> list[str]:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the lines of shell were run; without network and checkout."""
     folder = tmp_path_factory.mktemp("use")
-    save_electra(folder / "model/shipped/ko-modern/discriminator", ElectraForPreTraining, 1)
+    save_electra(
+        folder / "model/shipped/ko-modern/discriminator", ElectraForPreTraining, 1, num_layers=1
+    )
     rows = [("id", "title"), (1, "국회가 새 예산안을 의결했다"), (2, "대표팀이 결승에 올랐다")]
     with (folder / "headlines.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(rows)

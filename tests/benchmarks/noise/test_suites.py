@@ -14,7 +14,7 @@ def test_both_suites_from_the_command_to_the_page(model_folder, ynat_folder, tmp
     monkeypatch.setattr("benchmarks.noise.robustness.NUM_ROWS", 14)
     monkeypatch.setattr("benchmarks.statistics.uncertainty.NUM_RESAMPLES", 50)
     few = {
-        name: [sentence for sentence in axis if int(sentence.id.split("|")[2]) < 3]
+        name: [sentence for sentence in axis if int(sentence.id.split("|")[2]) < 1]
         for name, axis in read_templates("ko").items()
     }
     monkeypatch.setattr("benchmarks.noise.fairness.read_templates", lambda language: few)

@@ -145,14 +145,6 @@ def test_overall_scores_of_glue_are_given_where_all_tasks_are_there():
 LINES = [{"id": f"dev-{n}", "gold": "사회", "prediction": None} for n in range(5)]
 
 
-def test_lines_come_back_by_split(tmp_path):
-    result = make_result()
-    write_predictions(tmp_path, result, {"dev": LINES, "test": LINES[:2]})
-    assert predictions_of_result(tmp_path, result) == LINES
-    assert predictions_of_result(tmp_path, result, "test") == LINES[:2]
-    assert predictions_of_result(tmp_path, result, "ax") is None
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
