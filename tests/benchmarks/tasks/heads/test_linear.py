@@ -1,5 +1,5 @@
-"""The head of `transformers` on an encoder; reading heads beside their formulas written out one row,
-one start and one end at a time."""
+"""The head of `transformers` on an encoder; reading heads beside their formulas, written out one
+row, one start and one end at a time."""
 
 import math
 from typing import Any
