@@ -181,7 +181,7 @@ def _run_verb(words: list[str], verb: str, beam: list[str]) -> int:
             print(message, file=sys.stderr)
             return 2
         if verb in BEAM_VERBS and "No such option" in message and "Possible" not in message:
-            message += f"; options of Beam stand behind --: electrify {verb} CONFIG -- --option"
+            message += f"; options of Beam follow --: electrify {verb} CONFIG -- --option"
         raise UsageError(message or f"see electrify {verb} --help") from None
 
 

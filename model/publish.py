@@ -44,7 +44,7 @@ def publish(
     check_files(folder, "export")
     if not licence_of(as_made(config, "export")):
         raise UserError(
-            "nobody has said under which licence these weights stand. Set export.licence (such as "
+            "nobody has said what licence these weights have. Set export.licence (such as "
             '"cc-by-sa-4.0"), as the text and the initial model ask for, and run: electrify export '
             "CONFIG --overwrite"
         )

@@ -18,7 +18,7 @@ def report_page(report: Mapping[str, Any], title: str) -> Page:
     )
     page.verdict(f"{report['vocab_size']:,} pieces; pieces a word: {fertility}.")
     rows = [{"language": language} | figures for language, figures in languages.items()]
-    _table(page, rows, "Over a sample of documents; a word is what stands between spaces.")
+    _table(page, rows, "Over a sample of documents; a word is what is between spaces.")
     with page.fold("Sources", is_section=True):
         _table(page, report["sources"])
     with page.fold("Pieces and segmentations", is_section=True):

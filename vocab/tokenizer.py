@@ -151,7 +151,7 @@ def read_pieces(path: Path) -> list[str]:
     pieces = _from_json(path / TOKENIZER_FILE) or _from_text(path)
     if len(set(pieces)) < len(pieces):
         twice = next(piece for index, piece in enumerate(pieces) if piece in pieces[:index])
-        raise UserError(f"{path}: the piece {twice!r} stands twice; give a valid vocabulary")
+        raise UserError(f"{path}: the piece {twice!r} is there twice; give a valid vocabulary")
     if missing := [token for token in SPECIAL_TOKENS if token not in pieces]:
         raise UserError(
             f"{path}: no {', '.join(missing)} among its {len(pieces)} pieces, so it is no BERT or "

@@ -58,7 +58,7 @@ def require_offsets(tokenizer: Any) -> None:
     """`UserError` for a tokenizer that does not say which characters or words its pieces are of."""
     if not tokenizer.is_fast:
         raise UserError(
-            f"{type(tokenizer).__name__} does not say where its pieces stand, which tags and trees "
+            f"{type(tokenizer).__name__} does not say where its pieces are, which tags and trees "
             "need; use a model with a fast tokenizer (tokenizer.json)"
         )
 

@@ -161,8 +161,7 @@ def _start_of(text: str, start: int | None, context: str, what: str) -> int:
     if len(starts) != 1:
         where = "no start" if start is None else f"start {start}"
         raise UserError(
-            f"{what} {text!r:.80} has {where}, and stands {len(starts)} times in its text; "
-            "correct it"
+            f"{what} {text!r:.80} has {where}, and is {len(starts)} times in its text; correct it"
         )
     return starts[0]
 

@@ -142,7 +142,7 @@ class OwnTask(Section):
     metric: _Text | None = None
     """Headline metric. If omitted, the first of its kind."""
     note: _Text | None = None
-    """Note that stands beside the name wherever a score does, such as `made up`."""
+    """Note beside the name wherever a score is shown, such as `made up`."""
 
     @property
     def texts(self) -> tuple[str, ...]:

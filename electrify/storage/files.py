@@ -58,7 +58,7 @@ def _checked(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         names = [name for name, _ in pairs]
-        raise UserError(f"{max(names, key=names.count)!r} stands twice in an object")
+        raise UserError(f"{max(names, key=names.count)!r} is twice in an object")
     return value
 
 

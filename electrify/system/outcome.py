@@ -24,8 +24,8 @@ _ADVICE = {
     errno.EIO: f"the disk fails: look at it (dmesg); {_AGAIN}",
     errno.EMFILE: f"raise the limit of open files (ulimit -n); {_AGAIN}",
     errno.ENAMETOOLONG: "give the run a shorter output_dir or name",
-    errno.ENOTDIR: "a file stands where a folder is needed: give the run another output_dir",
-    errno.EISDIR: "a folder stands where a file is needed: give the run another output_dir",
+    errno.ENOTDIR: "a file is where a folder is needed: give the run another output_dir",
+    errno.EISDIR: "a folder is where a file is needed: give the run another output_dir",
 }
 
 

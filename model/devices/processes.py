@@ -86,7 +86,7 @@ def launch(work: Callable[..., object], num_processes: int, *arguments: Any) -> 
             raise Stopped("every process saved") from None
         raise UserError(
             f"process {rank} of {num_processes} failed (status {failure.exitcode}), and the others "
-            "were stopped; its error stands above"
+            "were stopped; its error is above"
         ) from None
 
 

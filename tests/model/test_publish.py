@@ -122,7 +122,7 @@ def test_weights_of_unknown_licence_and_a_run_without_them_are_refused(
     hub: Hub, make: Callable[[str | None], RunConfig]
 ):
     config = make(None)
-    with pytest.raises(ValueError, match="nobody has said under which licence"):
+    with pytest.raises(ValueError, match="nobody has said what licence"):
         publish(config)
     shutil.rmtree(Path(config.output_dir) / "export")
     with pytest.raises(ValueError, match="run first: electrify export"):

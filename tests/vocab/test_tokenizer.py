@@ -158,7 +158,7 @@ def test_a_vocabulary_of_another_case_is_not_extended(vocabulary):
     ("name", "content", "message"),
     [
         ("vocab.txt", "[PAD]\n[UNK]\n", r"no \[CLS\], \[SEP\], \[MASK\]"),
-        ("vocab.txt", "\n".join([*SPECIAL_TOKENS, "a", "a"]), "'a' stands twice"),
+        ("vocab.txt", "\n".join([*SPECIAL_TOKENS, "a", "a"]), "'a' is there twice"),
         ("tokenizer.json", "{", "is damaged"),
         ("tokenizer.json", {"model": WORDPIECE | {"vocab": {"a": "0"}}}, "is damaged"),
         ("tokenizer.json", {"model": {"type": "BPE", "vocab": {}, "merges": []}}, "a BPE token"),

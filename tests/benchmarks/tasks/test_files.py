@@ -79,7 +79,7 @@ EVEN = "본문,라벨\n" + "가나,1\n" * 9
         ("a.csv", f"{EVEN}다, 라,0\n", "row 10: 3 cells parted by ','"),
         ("a.csv", "첫 문장이다,0\n둘째 문장이다,1\n셋째 문장이다,1\n", "the first row is data"),
         ("a.xlsx", "", r"a task is read from \.csv, .*\.parquet; save it as one"),
-        ("a.jsonl", '{"a": 1}\n{"a": 1, "a": 3}', "line 2 is not valid JSON: 'a' stands twice"),
+        ("a.jsonl", '{"a": 1}\n{"a": 1, "a": 3}', "line 2 is not valid JSON: 'a' is twice"),
         ("a.json", '{"a": 1}', "holds one dict, not a list of rows"),
         ("a.conllu", "# id 1\n1-2\t학교에" + "\t_" * 8 + "\n", "line 2: not every line is a word"),
         ("a.bio", "홍길동\tB-PER\n은\n", "line 2: not every line is a word and a tag"),

@@ -229,8 +229,8 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
         ([{"tokens": ["a", "b"], "ner_tags": [0, 1]}] * 9, {}, "0 is no tag of an entity"),
         ([{"text": "a", "Label": "0", "label": "1"}] * 9, {}, "which column is the label"),
         (questions([{"text": "castle", "answer_start": 0}]), {},
-         "row 1: .*'castle' has start 0, and stands 0 times"),
-        (questions([{"text": "mill"}]), {}, "'mill' has no start, and stands 2 times"),
+         "row 1: .*'castle' has start 0, and is 0 times"),
+        (questions([{"text": "mill"}]), {}, "'mill' has no start, and is 2 times"),
         (questions([{"text": "bridge", "answer_start": "13"}]), {}, "'13', no whole number"),
         (questions([], is_impossible="yes"), {}, "is_impossible is 'yes'; write true or false"),
         (questions({"text": ["bridge", ""], "answer_start": [BRIDGE, -1]}), {},
@@ -243,7 +243,7 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
         (named({"start": 0, "end": 3, "label": "PER", "text": "Bob"}), {},
          "row 1: the span 'Bob' has start"),
         (named({"start": 3, "end": 4, "label": "PER", "text": "n"}), {},
-         "row 1: .* stands 3 times"),
+         "row 1: .* is 3 times"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_task_is_refused(tmp_path, rows, options, message):
