@@ -54,10 +54,10 @@ def dump_benchmarks(config: RunConfig, overwrite: bool = False) -> Path | None:
         texts = _scored_texts(config)
         why = ", which are scored (`clean.decontaminate_against=[]` keeps them)"
     elif names:
-        texts, why = _named_texts(names, _data_dirs(config)), ""
+        texts, why = named_texts(names, _data_dirs(config)), ""
     else:
         return None
-    tasks = ", ".join(path.name.removesuffix(_ENDING) for path in _write_texts(texts, folder))
+    tasks = ", ".join(path.name.removesuffix(_ENDING) for path in write_texts(texts, folder))
     log(f"decontaminate: the texts of {tasks}, in {folder}{why}")
     return folder
 
@@ -95,19 +95,11 @@ def _data_dirs(config: RunConfig) -> tuple[Path, ...]:
     return (Path(data_dir).expanduser(),) if data_dir else config.evaluate.data_dirs
 
 
-def dump_texts(names: Sequence[str], data_dirs: Sequence[Path], folder: Path) -> list[Path]:
-    """Write one `<task>.jsonl` of {task, split, text} for each task or file; their paths.
-
-    `names` are suites, tasks or files; each task is read from the first of `data_dirs` that has
-    it. Raises `ValueError` for a name that is none of them, for a task without its files, and for
-    a file without text.
-    """
-    return _write_texts(_named_texts(names, data_dirs), folder)
-
-
-def _named_texts(
+def named_texts(
     names: Sequence[str], data_dirs: Sequence[Path]
 ) -> dict[str, dict[SplitText, None]]:
+    """The texts of suites, tasks and files; each task is read from the first of `data_dirs` that
+    has it. Raises `ValueError` for a name that is none of them and a task without its files."""
     texts: dict[str, dict[SplitText, None]] = {}  # in order, each once
     for name in names:
         for task, pairs in _read_texts(name, data_dirs).items():
@@ -115,7 +107,8 @@ def _named_texts(
     return texts
 
 
-def _write_texts(texts: Mapping[str, Mapping[SplitText, None]], folder: Path) -> list[Path]:
+def write_texts(texts: Mapping[str, Mapping[SplitText, None]], folder: Path) -> list[Path]:
+    """One `<task>.jsonl` of {task, split, text} for each; `UserError` for one without text."""
     if empty := [task for task, pairs in texts.items() if not pairs]:
         raise UserError(f"{_OPTION}: there is no text in {', '.join(empty)}")
     folder.mkdir(parents=True, exist_ok=True)
@@ -151,7 +144,7 @@ def _files(name: str) -> list[Path]:
 
 def _find_tasks(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
     """The tasks of a suite, or one, with the data folder that has each; none of a file. What the
-    hub does not have is left out with a warning. Raises `ValueError` as `dump_texts`."""
+    hub does not have is left out with a warning. Raises `ValueError` as `named_texts`."""
     if name not in TEXT_NAMES:
         if not any(path.is_file() for path in _files(name)):
             raise UserError(f"{_OPTION}: {unknown_texts(name)}")

@@ -49,8 +49,9 @@ def test_texts_of_every_kind_of_task_are_read_without_what_learns(tmp_path):
         write(data / name, content)
     out = run(
         f"import sys\nfor name in {_NOT_OF_THE_CORPUS_STAGE}: sys.modules[name] = None\n"
-        "from pathlib import Path\nfrom benchmarks.tasks.texts import dump_texts\n"
-        f"for p in dump_texts({names}, [Path({str(data)!r})], Path({str(tmp_path / 'texts')!r})): "
+        "from pathlib import Path\nfrom benchmarks.tasks.texts import named_texts, write_texts\n"
+        f"texts = named_texts({names}, [Path({str(data)!r})])\n"
+        f"for p in write_texts(texts, Path({str(tmp_path / 'texts')!r})): "
         "print(p.stem)"
     )
     assert out.split() == [*names]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.tasks.texts import dump_benchmarks, dump_texts, file_texts
+from benchmarks.tasks.texts import dump_benchmarks, file_texts, named_texts, write_texts
 from electrify.config.load import parse_config
 from pipeline.decontaminate.index import read_letters
 from tests.benchmarks.records import write
@@ -53,7 +53,7 @@ def test_suites_tasks_and_files_together(data, tmp_path):
     out.mkdir()
     (out / "glue-rte.jsonl").write_text("of an earlier config")
     names = ("klue-ynat", "klue-wos", "glue-cola", "squad-1.1")
-    paths = dump_texts((*names, str(own)), [data], out)
+    paths = write_texts(named_texts((*names, str(own)), [data]), out)
     assert {path.name.removesuffix(".jsonl"): _texts(path) for path in paths} == {
         "klue-ynat": ["항구 축제 열린다"],
         "klue-wos": ["숙소를 찾아 주세요", "어느 지역인가요?"],
@@ -83,7 +83,7 @@ def test_what_is_not_there_is_named(data, tmp_path, monkeypatch, names, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.txt").write_text("\n \n")
     with pytest.raises(ValueError) as error:  # noqa: PT011
-        dump_texts(names, [data], tmp_path / "texts")
+        write_texts(named_texts(names, [data]), tmp_path / "texts")
     assert said in str(error.value)
 
 
