@@ -118,10 +118,8 @@ def load_discriminator(source: ModelSource) -> Any:
 
 def replaced_logits(logits: Tensor) -> Tensor:
     """Logits (B, T) that tokens were replaced, of what a discriminator gives: these (ELECTRA) or
-    those of its labels, (B, T, 2), in earlier exports (B, T, 1)."""
-    if logits.dim() == 2:
-        return logits
-    return logits[..., 0] if logits.shape[-1] == 1 else logits[..., 1] - logits[..., 0]
+    those of its labels, (B, T, 2)."""
+    return logits if logits.dim() == 2 else logits[..., 1] - logits[..., 0]
 
 
 def generator_of(path: str) -> str | None:

@@ -222,7 +222,6 @@ def add_stages(page: Page, run: RunFolder) -> None:
         {
             "stage": stage,
             "time": duration(manifest["seconds"]),
-            "seconds": manifest["seconds"],
             "peak memory (MB)": manifest["peak_memory_mb"],
             "files (MB)": sum(entry["bytes"] for entry in manifest["files"].values()) / 1e6,
             "code": manifest["git_commit"],

@@ -21,7 +21,7 @@ from benchmarks.encoder import (
     quiet_transformers,
     with_added_tokens,
 )
-from benchmarks.results.results import MODELS, Result, current_results, largest_part
+from benchmarks.results.results import MODELS, current_results, largest_part
 from benchmarks.tasks.heads import make_head
 from benchmarks.tasks.heads.linear import AutoHead, EncoderWithHead
 from benchmarks.tasks.labels import MultiLabelClassification, Regression, TextTask
@@ -142,15 +142,10 @@ def read_kept(folder: Path) -> Kept:
     return Kept(source, task, network, HyperParameters.of(about["settings"]))
 
 
-def kept_folder(results: Path, result: Result) -> Path:
-    """Where the network of a result in a folder of results is kept; named as its predictions."""
-    return results / MODELS / result.predictions
-
-
 def kept_folders(results: Path) -> list[Path]:
     """The kept networks that the last `evaluate` asked for, one a task: of the first seed."""
     folders: dict[str, Path] = {}
     for result in sorted(largest_part(current_results(results)), key=lambda each: each.seed):
-        if (place := kept_folder(results, result)).is_dir():
+        if (place := results / MODELS / result.predictions).is_dir():
             folders.setdefault(result.task, place)
     return [folders[task] for task in sorted(folders)]

@@ -1,6 +1,5 @@
 """What the reader gives is what `transformers` gives, one text and one piece at a time."""
 
-import shutil
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,31 +16,16 @@ TEXTS = ["국회 증시 새", "오늘 내일 여행, 축구", "큰"]
 LONG = " ".join(["오늘 국회 큰 반도체 축구 내일 여행"] * 15)  # of 105 pieces, a window has 30
 
 
-@pytest.fixture(scope="module")
-def earlier_folder(modern_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same discriminator with one label, as exports of earlier versions have it."""
-    folder = tmp_path_factory.mktemp("earlier") / "discriminator"
-    shutil.copytree(modern_folder, folder)
-    model = ModernBertForTokenClassification.from_pretrained(modern_folder)
-    for name in ("weight", "bias"):
-        rows = getattr(model.classifier, name).data
-        getattr(model.classifier, name).data = rows[1:] - rows[:1]
-    model.config.num_labels = 1
-    model.save_pretrained(folder)
-    return folder
-
-
 @pytest.mark.parametrize(
-    ("kind", "folder", "named"),
+    ("kind", "folder"),
     [
-        (ElectraForPreTraining, "model_folder", "model_folder"),
-        (ModernBertForTokenClassification, "modern_folder", "modern_folder"),
-        (ModernBertForTokenClassification, "modern_folder", "earlier_folder"),
+        (ElectraForPreTraining, "model_folder"),
+        (ModernBertForTokenClassification, "modern_folder"),
     ],
 )
-def test_the_discriminators_logits(kind, folder: str, named: str, request: pytest.FixtureRequest):
+def test_the_discriminators_logits(kind, folder: str, request: pytest.FixtureRequest):
     model = kind.from_pretrained(request.getfixturevalue(folder)).eval()
-    reader = open_reader(str(request.getfixturevalue(named)))
+    reader = open_reader(str(request.getfixturevalue(folder)))
     for text in map(reader.cut, TEXTS):
         logits = reader.replaced_logits(text.ids)
         ids = reader.source.tokenizer(text.text, return_tensors="pt")["input_ids"]
