@@ -165,16 +165,6 @@ def test_the_id_that_the_source_gives_stays_with_kept_and_removed_rows(tmp_path)
     ]
 
 
-def test_an_error_of_a_worker_is_the_same_error(tmp_path, capfd):
-    path = write_texts(tmp_path / "a.jsonl", [sentence(1)])
-    path.write_bytes(path.read_bytes() + b"broken\n" * 2)
-    config = config_of(tmp_path, [path])
-    with pytest.raises(ValueError, match=r"a\.jsonl:2: malformed_json: .* read of it$"):
-        clean(config, ["--direct_num_workers=2"], overwrite=False)
-    assert not (tmp_path / "out" / "clean").exists()
-    assert "Traceback" not in capfd.readouterr().err
-
-
 def long_text(number):
     """Twelve lines that no other number has."""
     return "\n".join(f"{sentence(12 * number + i)} {sentence(1100 - i)}" for i in range(12))

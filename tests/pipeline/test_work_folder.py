@@ -1,7 +1,6 @@
 """Files between the passes at any address: whole or not there, and the same rows everywhere."""
 
 import errno
-import json
 import pickle
 import shutil
 
@@ -158,25 +157,6 @@ def test_a_run_in_a_bucket_makes_the_rows_of_a_local_one(tmp_path, run, bucket):
     run(["--direct_num_workers=2"], "gs://corpus/raw", work_dir="gs://corpus/tmp/")
     assert (documents(folder), removed(folder)) == local
     assert bucket.find("corpus/tmp") == []
-
-
-def test_what_runs_that_failed_have_left_is_gone_after_a_sound_one(tmp_path, run, monkeypatch):
-    filesystem = fsspec.filesystem("memory")
-    good = json.dumps({"text": "이 파일에는 읽을 수 없는 줄이 많다."})
-    (tmp_path / "raw" / "b.jsonl").write_text(f"{good}\nbroken\nbroken\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="malformed_json"):
-        run(work_dir="memory://left")
-
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(clean_module, "run_pipeline", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            run(work_dir="memory://left", damaged_files="keep")
-    assert filesystem.find("/left") != []
-    run(work_dir="memory://left", damaged_files="keep")
-    assert filesystem.find("/left") == []
 
 
 def test_a_run_that_was_stopped_resumes_and_ends_with_the_same_bytes(

@@ -23,11 +23,9 @@ from electrify.stage.folder import (
     open_partial,
     outdated,
     read_manifest,
-    recover,
     stage_lock,
     whole_file,
     write_json,
-    write_manifest,
 )
 from electrify.stage.run import run_stage
 from tests.electrify.stage.conftest import refuse
@@ -276,23 +274,6 @@ def test_a_folder_on_another_disk_stays_where_its_link_is_replaced(stage: Stage,
     assert outdated(changed) is None
     check_files(elsewhere, "clean")
     assert {path.name for path in tmp_path.iterdir()} == {"clean", "disk"}
-
-
-@pytest.mark.parametrize("name", ["../secret.txt", "/etc/hostname"])
-def test_a_manifest_that_names_files_elsewhere_is_damaged(stage: Stage, name: str):
-    run_stage(stage, write_one)
-    entry = {name: {"bytes": 1, "sha256": "0"}}
-    write_manifest(stage.folder, read_manifest(stage.folder) | {"files": entry})
-    with pytest.raises(ValueError, match=r"manifest\.json is damaged"):
-        read_manifest(stage.folder)
-
-
-def test_what_is_left_of_a_removed_folder_does_not_come_back(tmp_path):
-    old = tmp_path / ".clean.old"  # its manifest goes first
-    old.mkdir()
-    (old / "documents-0.parquet").touch()
-    recover(tmp_path / "clean")
-    assert not any(tmp_path.iterdir())
 
 
 # --- one writer -----------------------------------------------------------------------------------

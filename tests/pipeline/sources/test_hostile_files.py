@@ -18,24 +18,43 @@ BOMB_BYTES = 32_000_000  # unpacked; a thousandth of it packed
 _PAGE = b"<page><title>b</title><ns>0</ns><revision><text>%s</text></revision></page>"
 
 
-@pytest.mark.parametrize(
-    ("ending", "pack", "kind", "document", "behind"),
-    [
-        ("gz", gzip.compress, "jsonl", b'{"text": "%s"}\n{"text": "c"}', ["c"]),
-        ("bz2", bz2.compress, "text", b"%s\n\nc", ["c"]),
-        ("zst", zstandard.compress, "csv", b'text\n"%s"', []),
-    ],
-)
-def test_a_packed_bomb_is_one_long_row_read_in_bounded_memory(
-    tmp_path, ending, pack, kind, document, behind
-):
+_LONG = _PAGE % (b"a" * 2 * LINE_BYTES) + _PAGE % b"c"  # not too long to read the next
+# by the ending: how it is packed, the kind, the text with a bomb in it, what is read, of a fault
+BOMBS = {
+    "jsonl.gz": (
+        *(gzip.compress, "jsonl", b'{"text": "%s"}\n{"text": "c"}'),
+        *(["line_too_long", "c"], "32,000,0"),
+    ),
+    "txt.bz2": (bz2.compress, "text", b"%s\n\nc", ["line_too_long", "c"], "32,000,0"),
+    "csv.zst": (zstandard.compress, "csv", b'text\n"%s"', ["line_too_long"], "32,000,0"),
+    **{
+        f"{name}.xml.gz": (
+            *(gzip.compress, "wikipedia", b"<mediawiki>" + _LONG + opening + b"%s"),
+            *(["line_too_long", "b\nc", "unreadable_file"], "a page has more than"),
+        )
+        for name, opening in (("tag", b"<!-- "), ("page", b"<page><text>"))
+    },
+}
+
+
+@pytest.mark.parametrize("ending", BOMBS)
+def test_what_unpacks_to_a_row_without_end_is_read_in_bounded_memory(tmp_path, ending):
+    pack, kind, document, read, words = BOMBS[ending]
     path = tmp_path / f"a.{ending}"
     path.write_bytes(pack(document % (b"a" * BOMB_BYTES)))
     assert path.stat().st_size < BOMB_BYTES / 500
-    (fault, *rest), peak = with_peak(lambda: read_path(path, kind))
-    assert fault.reason == "line_too_long"
-    assert fault.detail.startswith("32,000,0")
-    assert reasons_of(rest) == behind
+    items, peak = with_peak(lambda: read_path(path, kind))
+    assert reasons_of(items) == read
+    assert any(words in item.detail for item in items if isinstance(item, Fault))
+    assert peak < 25 * LINE_BYTES
+
+
+def test_a_row_of_a_table_that_never_ends_is_not_held_whole(tmp_path):
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b'text,n\n"' + b'a\n","' * 130_000))
+    (fault,), peak = with_peak(lambda: read_path(path, "csv", 100_000, quoted=True))
+    assert fault.reason == "unreadable_file"
+    assert "a row of more than 500,00" in fault.detail
     assert peak < 25 * LINE_BYTES
 
 
@@ -63,27 +82,6 @@ def test_a_dump_that_may_declare_entities_is_refused(tmp_path, declared, used):
     (fault,), peak = with_peak(lambda: read_path(path, "wikipedia"))
     assert fault.reason == "unreadable_file"
     assert "it declares a document type" in fault.detail
-    assert peak < 25 * LINE_BYTES
-
-
-def test_a_row_of_a_table_that_never_ends_is_not_held_whole(tmp_path):
-    path = tmp_path / "a.csv.gz"
-    path.write_bytes(gzip.compress(b'text,n\n"' + b'a\n","' * 200_000))
-    (fault,), peak = with_peak(lambda: read_path(path, "csv", 100_000, quoted=True))
-    assert fault.reason == "unreadable_file"
-    assert "a row of more than 500,00" in fault.detail
-    assert peak < 25 * LINE_BYTES
-
-
-@pytest.mark.parametrize("opening", ["<!-- ", "<page><text>"])
-def test_a_page_or_tag_without_end_is_not_held_whole(tmp_path, opening):
-    path = tmp_path / "a.xml.gz"
-    long = _PAGE % (b"a" * 2 * LINE_BYTES) + _PAGE % b"c"  # not too long to read the next
-    data = b"<mediawiki>" + long + opening.encode() + b"a" * BOMB_BYTES
-    path.write_bytes(gzip.compress(data))
-    items, peak = with_peak(lambda: read_path(path, "wikipedia"))
-    assert reasons_of(items) == ["line_too_long", "b\nc", "unreadable_file"]
-    assert "a page has more than" in items[-1].detail
     assert peak < 25 * LINE_BYTES
 
 

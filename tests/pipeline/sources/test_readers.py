@@ -194,22 +194,6 @@ def test_a_text_that_is_one_block_too_long_is_refused_with_what_to_write(tmp_pat
     assert "9 lines: document = 'line'" in refusal.detail
 
 
-def test_parquet(tmp_path):
-    path = tmp_path / "a.parquet"
-    texts = [f"글 {i}" for i in range(700)]
-    table = pa.table(
-        {
-            "text": pa.array(texts, pa.large_string()),
-            "source": pa.array([None, "s"] * 350).dictionary_encode(),
-            "url": list(range(700)),
-            "licence": ["l"] * 700,
-        }
-    )
-    pq.write_table(table, path, row_group_size=300)
-    items = read_path(path, "parquet")
-    assert items == [Raw(i + 1, t, "s" if i % 2 else None, None, "l") for i, t in enumerate(texts)]
-
-
 def test_parquet_faults(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"body": ["가"], "n": [1]}), path)

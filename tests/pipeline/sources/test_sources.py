@@ -18,7 +18,7 @@ from pipeline.sources.files import (
     line_parts,
     split_file,
 )
-from pipeline.sources.input_file import Fault, InputFile, TooLong, document_id
+from pipeline.sources.input_file import Fault, InputFile, Raw, TooLong, document_id
 from pipeline.sources.lines import read_text_lines
 from pipeline.sources.readers import read_file
 from tests.pipeline.sources.reading import read_source, source_of, write_files
@@ -191,7 +191,13 @@ def test_a_fault_of_a_later_part_is_named_by_its_byte(tmp_path):
 def test_parquet_in_parts_of_row_groups(tmp_path):
     path = tmp_path / "a.parquet"
     texts = [f"글 {i}" + "가" * 100 for i in range(1000)]
-    table = pa.table({"text": texts, "other": [b"x" * 1000] * 1000})
+    fields = {
+        "text": pa.array(texts, pa.large_string()),
+        "source": pa.array([None, "s"] * 500).dictionary_encode(),
+        "url": list(range(1000)),  # no text, so not read
+        "licence": ["l"] * 1000,
+    }
+    table = pa.table(fields | {"other": [b"x" * 1000] * 1000})
     pq.write_table(table, path, row_group_size=100, use_dictionary=False, compression="none")
     source = source_of("parquet")
     whole = list(read_file(_file(path), source, 10_000))
@@ -203,7 +209,8 @@ def test_parquet_in_parts_of_row_groups(tmp_path):
         (9, 10, 900),
     ]
     assert [item for part in parts for item in read_file(part, source, 10_000)] == whole
-    assert [item.row for item in whole] == list(range(1, 1001))
+    expected = [(f"글 {i}" + "가" * 100, "s" if i % 2 else None) for i in range(1000)]
+    assert whole == [Raw(n + 1, text, of, None, "l") for n, (text, of) in enumerate(expected)]
     assert parts[2].where(650) == f"{path}:650"
 
 
