@@ -43,12 +43,6 @@ _LOW = (1 << _SHIFT) - 1
 Ints = NDArray[np.integer[Any]]
 
 
-def alphabet_pieces(characters: Iterable[str], lowercase: bool) -> list[str]:
-    """Each character as it begins a word, then those that can continue one as they do."""
-    plain = sorted(characters)
-    return [*plain, *(PREFIX + c for c in plain if not is_isolated(c, lowercase))]
-
-
 def train_wordpiece(
     batches: Batches,
     options: VocabConfig,
@@ -103,8 +97,9 @@ def _alphabet(
     covered = nsmallest(limit, seen, key=lambda character: (-seen[character], character))
 
     def new_pieces(characters: Iterable[str]) -> list[str]:
-        every = alphabet_pieces(characters, options.lowercase)
-        return [piece for piece in every if piece not in known]
+        plain = sorted(characters)
+        continuing = (PREFIX + c for c in plain if not is_isolated(c, options.lowercase))
+        return [piece for piece in (*plain, *continuing) if piece not in known]
 
     if options.extend:
         counts = [len(new_pieces([character])) for character in covered]

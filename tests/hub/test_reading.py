@@ -177,15 +177,6 @@ def test_text_is_compared_with_all_tasks_of_the_hub(hub: Hub, electrify: Electri
         assert f"GET /datasets/{name}/resolve/{revision}/" in asked
 
 
-def test_text_that_has_moved_is_another_input(hub: Hub, electrify: Electrify):
-    """A finished stage is not made again from it in silence."""
-    _add_text(hub, "made/moving-text")
-    assert _clean(electrify, "made/moving-text").status == 0
-    moved = hub.files("datasets", "made/moving-text") | {"README.md": b"---\n---\n"}
-    hub.add("datasets", "made/moving-text", moved)
-    assert "inputs made/moving-text changed" in _clean(electrify, "made/moving-text").error
-
-
 def test_all_jobs_load_one_commit_of_a_model(hub: Hub, electrify: Electrify, tiny: Files):
     """Where the model moves between two of them. The same command then refuses the moved one."""
     first = hub.add("models", "made/moving", tiny)

@@ -52,13 +52,13 @@ def chips(
     monkeypatch.setattr(module, "_torch_xla", found)
 
 
-def test_auto_does_not_touch_torch_xla_where_it_is_not_installed(monkeypatch):
-    installed(monkeypatch, torch="2.13.0")
-    monkeypatch.setitem(sys.modules, "torch_xla", None)  # an import would fail
-    assert resolve_device("auto").type == "cpu"
-
-
 def test_auto_takes_a_tpu(monkeypatch):
+    """And imports no torch_xla where it is not installed. A single machine is asked for it."""
+    assert resolve_device("auto").type == "cpu"
+    for machines in ((1, None), (2, 1)):
+        chips(monkeypatch, 4, *machines)
+        with pytest.raises(ImportError):
+            resolve_device("xla")
     tpu = torch.device("xla")
     monkeypatch.setattr(module, "runtime", lambda: SimpleNamespace(device=tpu))
     chips(monkeypatch, 0)
@@ -123,15 +123,6 @@ def test_what_xla_cannot_train_on_is_refused(monkeypatch, name, machine, words):
     with pytest.raises(ValueError, match=words):
         resolve_device(name)
     assert "PJRT_DEVICE" not in os.environ
-
-
-@pytest.mark.parametrize("machines", [(1, None), (2, 1)])
-def test_a_tpu_of_one_machine_is_taken(monkeypatch, machines):
-    """So the runtime is asked for, which is not there."""
-    monkeypatch.setitem(sys.modules, "torch_xla", None)
-    chips(monkeypatch, 4, *machines)
-    with pytest.raises(ImportError):
-        resolve_device("xla")
 
 
 @pytest.mark.parametrize(

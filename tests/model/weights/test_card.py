@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from huggingface_hub import ModelCard
-from transformers import AutoTokenizer, ElectraForMaskedLM, ElectraForPreTraining
+from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.load import load_config
@@ -149,28 +149,6 @@ def test_an_export_in_half_precision_is_the_other_rounded(tmp_path):
     assert "| Weights | bfloat16; " in cards(config)["generator"]
 
 
-def test_an_export_is_adapted_to_a_domain_with_more_pieces(tmp_path):
-    """Two runs, the second from the first's export, with a longer vocabulary."""
-    source = Path(exported(cleaned_run(tmp_path / "first")).output_dir) / "export"
-    networks = {
-        "initial_model": str(source / "discriminator"),
-        "initial_generator": str(source / "generator"),
-    }
-    second = exported(cleaned_run(tmp_path / "second", DOMAIN, **networks))
-    made = tmp_path / "second" / "export"
-    assert ElectraForMaskedLM.from_pretrained(made / "generator").config.vocab_size == len(DOMAIN)
-    tokenizer = AutoTokenizer.from_pretrained(made / "discriminator")
-    assert "서울에" in tokenizer.tokenize("봄 서울에")
-    for text in cards(second).values():
-        initial = "`first/export/discriminator`, `first/export/generator`"
-        assert f"| Initial weights | {initial} |" in text
-        metadata = ModelCard(text).data
-        assert (metadata.license, metadata.license_name) == ("other", "unknown")
-        assert "The licence of these weights is not set" in text
-        assert metadata.base_model is None
-    assert "pretrain.initial_model" in read_manifest(tmp_path / "second" / "pretrain")["inputs"]
-
-
 def test_the_recipe_of_the_config_stands_beside_the_encoder(tmp_path):
     config = exported(cleaned_run(tmp_path / "run"))
     path = tmp_path / "run" / "export" / "discriminator" / "finetuning.json"
@@ -180,9 +158,16 @@ def test_the_recipe_of_the_config_stands_beside_the_encoder(tmp_path):
     add_sections(config.model_copy(update={"evaluate": options}), {})
     assert json.loads(path.read_text()) == {"learning_rate": 1e-3, "recipe": "klue"}
     assert input_digest(path.parent.parent, "export") == digest
-    # who trains on from it inherits that, and passes it on
-    initial = {"initial_model": str(tmp_path / "run")}
-    second = exported(cleaned_run(tmp_path / "second", **initial))
+    # who trains on from it, here with more pieces, inherits that, and passes it on
+    networks = {"model": "discriminator", "generator": "generator"}
+    initial = {f"initial_{n}": str(path.parents[1] / of) for n, of in networks.items()}
+    second = exported(cleaned_run(tmp_path / "second", DOMAIN, **initial))
+    for text in cards(second).values():
+        assert "| Initial weights | `run/export/discriminator`, `run/export/generator` |" in text
+        metadata = ModelCard(text).data
+        assert (metadata.license, metadata.license_name) == ("other", "unknown")
+        assert "The licence of these weights is not set" in text
+        assert metadata.base_model is None
     inherited = Path(second.output_dir) / "export" / "discriminator" / "finetuning.json"
     assert inherited.read_bytes() == path.read_bytes()
     assert recommended_settings(second) == json.loads(path.read_text())

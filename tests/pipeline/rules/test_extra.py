@@ -73,9 +73,12 @@ def test_a_rule_changes_a_text_until_it_is_settled_or_removes_it(file):
         ("counts", "counts returned int, not a text or None"),
         ("other", "has no function 'other'"),
         ("links", "rounds links still changes a text"),
+        ("rule", r"mine\.py, line 1: SyntaxError"),
     ],
 )
 def test_a_rule_that_breaks_its_promise_is_named(file, name, words):
+    if name == "rule":
+        file.write_text("def rule(:\n", encoding="utf-8")
     with pytest.raises(ValueError, match=words):
         rules_of(f"{file}:{name}").clean("오늘은 비가 온다.")
 
@@ -88,14 +91,6 @@ def test_the_code_goes_to_the_workers_with_the_config(file):
     assert drop is not None
     with pytest.raises(ValueError, match=r"mine\.py cannot be read"):
         config_of(f"{file}:drop_letters")
-
-
-def test_what_cannot_be_a_rule_is_refused_before_any_work(file):
-    file.write_text("def rule(:\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"mine\.py, line 1: SyntaxError"):
-        read_code([f"{file}:rule"])
-    with pytest.raises(ValueError, match="extra_rules"):
-        CleanConfig(sources=config_of().sources, extra_rules=("mine",))
 
 
 def test_a_cleaning_uses_the_rules_and_is_made_anew_when_their_code_changes(file, tmp_path):
