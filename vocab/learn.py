@@ -39,6 +39,7 @@ _PAIRS_INDEXED = 20_000  # at a time: more is memory, fewer is time for indexing
 _FEW = 400  # occurrences, up to which loops over them are faster than calls of numpy
 _SHIFT = 32
 _LOW = (1 << _SHIFT) - 1
+_LEAST_FRACTION = 2e-6  # of the text, that a character is for a piece in an extended vocabulary
 
 Ints = NDArray[np.integer[Any]]
 
@@ -90,7 +91,7 @@ def _alphabet(
     """The pieces of single characters that come behind the first pieces.
 
     `ValueError` if a new vocabulary has no room for them. In one that is extended they take at most
-    half of the new pieces.
+    half of the new pieces, and one that hardly occurs gets none: it would learn nothing.
     """
     known, room = set(first_pieces), options.num_pieces - len(first_pieces)
     limit = options.num_characters
@@ -102,6 +103,8 @@ def _alphabet(
         return [piece for piece in (*plain, *continuing) if piece not in known]
 
     if options.extend:
+        least = _LEAST_FRACTION * sum(seen.values())
+        covered = [character for character in covered if seen[character] >= least]
         counts = [len(new_pieces([character])) for character in covered]
         num_fitting = bisect_right([*accumulate(counts)], room // 2)
         if num_left := sum(map(bool, counts[num_fitting:])):

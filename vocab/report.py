@@ -22,6 +22,8 @@ def report_page(report: Mapping[str, Any], title: str) -> Page:
     with page.fold("Sources", is_section=True):
         _table(page, report["sources"])
     with page.fold("Pieces and segmentations", is_section=True):
+        if added := report.get("added_pieces"):
+            page.text_samples("Added pieces, the first", [("", "  ".join(added[:NUM_ADDED]))])
         page.text_samples("Longest pieces", [("", "  ".join(report["longest_pieces"]))])
         segmented = [(s["language"], " ".join(s["pieces"])) for s in report["samples"]]
         page.text_samples("Segmentations", segmented)
@@ -34,6 +36,7 @@ def _table(page: Page, rows: Sequence[Mapping[str, Any]], caption: str = "") -> 
 
 
 NUM_LONGEST = 40
+NUM_ADDED = 200
 
 
 class SampleText(NamedTuple):
@@ -43,17 +46,23 @@ class SampleText(NamedTuple):
 
 
 def vocab_report(
-    tokenizer: Any, samples: Sequence[SampleText], sentences: Iterable[tuple[str, str]]
+    tokenizer: Any,
+    samples: Sequence[SampleText],
+    sentences: Iterable[tuple[str, str]],
+    extended: Any = None,
 ) -> dict[str, Any]:
     """Figures of a tokenizer by language and by source; its longest pieces, and segmentations of
-    `sentences`, which are (language, text) pairs."""
+    `sentences`, which are (language, text) pairs. Of the tokenizer that it extends, too: the pieces
+    a word before, and the pieces that it lacks."""
     pieces, sums = pieces_of(tokenizer), sample_sums(tokenizer, samples)
-    by_language: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for (language, _), counts in sums.items():
-        by_language[language].update(counts)
-    return {
+    languages, added = _by_language(sums), dict[str, Any]()
+    if extended is not None:
+        for language, before in _by_language(sample_sums(extended, samples)).items():
+            languages[language]["pieces_per_word_before"] = before["pieces_per_word"]
+        added["added_pieces"] = pieces[extended.get_vocab_size() :]
+    return added | {
         "vocab_size": len(pieces),
-        "languages": {language: _figures(counts) for language, counts in by_language.items()},
+        "languages": languages,
         "sources": [
             {"language": language, "source": source} | _figures(counts)
             for (language, source), counts in sums.items()
@@ -64,6 +73,13 @@ def vocab_report(
             for language, text in sentences
         ],
     }
+
+
+def _by_language(sums: Mapping[tuple[str, str], Counter[str]]) -> dict[str, dict[str, float]]:
+    by_language: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for (language, _), counts in sums.items():
+        by_language[language].update(counts)
+    return {language: _figures(counts) for language, counts in by_language.items()}
 
 
 def sample_sums(

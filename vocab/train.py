@@ -63,7 +63,8 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
 
         tokenizer.encode_special_tokens = True  # "[MASK]" in a document is text, as in encoding
         samples = list(sample_documents(documents))
-        report = vocab_report(tokenizer, samples, sample_sentences(samples, num_words))
+        before = build_tokenizer(first_pieces, options.lowercase) if options.extend else None
+        report = vocab_report(tokenizer, samples, sample_sentences(samples, num_words), before)
         counts_path.unlink()  # large, and nothing later needs it
         write_json(folder / "report.json", report)
         report_page(report, f"{config.name}: vocabulary").write(folder / "report.html")
@@ -138,7 +139,9 @@ def sample_sentences(
 def _log_report(report: Mapping[str, Any]) -> None:
     for language, figures in report["languages"].items():
         fertility, unknown = figures["pieces_per_word"], 100 * figures["unk_piece_fraction"]
-        log(f"{language}: {fertility:.2f} pieces a word, {unknown:.3f} % of them [UNK]")
+        before = figures.get("pieces_per_word_before")
+        was = "" if before is None else f" ({before:.2f} before it was extended)"
+        log(f"{language}: {fertility:.2f} pieces a word{was}, {unknown:.3f} % of them [UNK]")
 
 
 def _warn_of_unknown(sources: Sequence[Mapping[str, Any]], options: VocabConfig) -> None:

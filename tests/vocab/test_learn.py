@@ -166,6 +166,14 @@ def test_new_characters_take_at_most_half_of_what_is_added_most_frequent_first(w
         caplog.clear()
 
 
+def test_a_rare_character_takes_no_piece_of_an_extended_vocabulary():
+    words, base = {"가나": 700_000, "다": 50, "라": 2}, (*SPECIAL_TOKENS, "가", "##나")
+    options = vocab_options(len(base) + 8, extend="old")
+    extended = train_wordpiece(batches_of(words), options, base, may_be_fewer=True)
+    assert {"다"} <= {*extended}
+    assert not {"라", "##라"} & {*extended}
+
+
 def test_pieces_that_cross_boundaries_are_pruned_first():
     # 명의 was seen as a word of its own, so ##명의 is learnt, and taken across that of 3명|의
     words = {f"{n}명{CUT}의": 9 for n in "일이삼사오"} | {"차명의": 500, "가차명의": 90}

@@ -155,4 +155,8 @@ def test_an_old_vocabulary_is_extended_on_other_text(make_run_in, documents, tmp
     before, after = (json.loads(text)["model"]["vocab"] for text in (old, extended))
     assert before.items() <= after.items()
     assert len(after) == 210
+    report = json.loads((folders["extended"] / "vocab/report.json").read_text(encoding="utf-8"))
+    added = after.keys() - before.keys() - {*MASK_WORDS}
+    assert report["added_pieces"] == sorted(added, key=after.get)
+    assert all("pieces_per_word_before" in row for row in report["languages"].values())
     assert set(MASK_WORDS) <= after.keys() - before.keys()
