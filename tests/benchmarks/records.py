@@ -1,7 +1,8 @@
 """Tasks by short names, their files, and random lines of predictions of every kind of task."""
 
+import csv
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -119,6 +120,15 @@ def write(path: Path, content: Any) -> Path:
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
+    """A file of CSV with the names of the fields, and its name."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, [*rows[0]])
+        table.writeheader()
+        table.writerows(rows)
+    return str(path)
 
 
 def bert_tokenizer(

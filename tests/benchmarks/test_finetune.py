@@ -14,7 +14,7 @@ import electrify
 from benchmarks.jobs import run_jobs
 from electrify.cli import main
 from tests.benchmarks.conftest import FILLERS, TOPICS
-from tests.benchmarks.records import RELATION, sets, write
+from tests.benchmarks.records import RELATION, sets, write, write_table
 
 FAST = sets("evaluate.min_steps=3", "evaluate.num_epochs=1.0", "evaluate.device=cpu")
 FEW = ("evaluate.min_steps=3", "evaluate.num_epochs=1.0", "evaluate.device=cpu")
@@ -60,13 +60,6 @@ CLASSES = {
     "spans": "TokenClassification",
     "answers": "QuestionAnswering",
 }
-
-
-def write_table(path: Path, rows: Sequence[Any]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, [*rows[0]])
-        table.writeheader()
-        table.writerows(rows)
 
 
 def made(model: Path, folder: Path, rows: Sequence[Any], **options: Any) -> Path:

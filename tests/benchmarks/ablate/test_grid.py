@@ -7,6 +7,7 @@ import pytest
 from benchmarks.ablate.grid import base_config, corpus_keys, load_grid, plan_runs
 from electrify.config.load import load_config
 from model.flops import run_flops
+from tests.benchmarks.records import write
 
 GRIDS = sorted(Path("configs/ablations").glob("*.toml"))
 SCRATCH = Path("configs/scratch.toml").absolute()
@@ -34,14 +35,8 @@ def test_runs_cost_the_same_flops(path: Path):
     assert len(steps) > 1  # what costs more takes fewer steps
 
 
-def write(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "grid.toml"
-    path.write_text(text)
-    return path
-
-
 def test_every_variant_has_every_seed_the_first_seed_of_all_first(tmp_path: Path):
-    grid = load_grid(write(tmp_path, TWO))
+    grid = load_grid(write(tmp_path / "grid.toml", TWO))
     runs = plan_runs(grid, [f"output_dir='{tmp_path / 'demo'}'"])
     order = [("half", 4), ("full", 4), ("half", 7), ("full", 7)]
     assert [(run.variant, run.seed) for run in runs] == order
@@ -54,7 +49,7 @@ def test_every_variant_has_every_seed_the_first_seed_of_all_first(tmp_path: Path
 
 
 def test_no_two_seeds_of_pretraining_share_one_of_fine_tuning(tmp_path: Path):
-    grid = load_grid(write(tmp_path, TWO))
+    grid = load_grid(write(tmp_path / "grid.toml", TWO))
     runs = plan_runs(grid, ["evaluate.seeds=[0, 3, 5]"])
     of_half = [run.config.evaluate.seeds for run in runs if run.variant == "half"]
     assert len({seed for seeds in of_half for seed in seeds}) == 6
@@ -97,7 +92,7 @@ def test_what_decides_a_corpus_tells_it_from_others():
     ],
 )
 def test_bad_grids_are_named(tmp_path: Path, text: str, message: str):
-    path = write(tmp_path, text)
+    path = write(tmp_path / "grid.toml", text)
     with pytest.raises(ValueError, match=f"(?s)grid.toml.*{message}"):
         load_grid(path)
     with pytest.raises(ValueError, match="no config at"):

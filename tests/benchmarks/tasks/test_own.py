@@ -15,7 +15,7 @@ from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Features
 from electrify.config.evaluate import OwnTask
 from electrify.config.load import evaluation_of
-from tests.benchmarks.records import own_task_of
+from tests.benchmarks.records import own_task_of, write, write_table
 
 REVIEWS = [
     {"id": str(n), "document": f"review {n} of a film", "label": str(n % 2)} for n in range(60)
@@ -65,18 +65,6 @@ def questions(answers, **more):
 
 def named(span):
     return [{"text": f"Ann in {n}", "entities": [span]} for n in range(20)]
-
-
-def write(path, rows):
-    """In the format that the name says."""
-    table, name = datasets.Dataset.from_list(rows), str(path)
-    if path.suffix in (".csv", ".tsv"):
-        table.to_csv(name, sep="," if path.suffix == ".csv" else "\t")
-    elif path.suffix == ".parquet":
-        table.to_parquet(name)
-    else:
-        table.to_json(name, lines=path.suffix == ".jsonl", force_ascii=False)
-    return name
 
 
 def load(options):
@@ -137,7 +125,7 @@ def test_the_label_is_no_column_that_is_named_as_the_text(tmp_path):
 
 def test_what_an_error_says_to_set_can_be_set(tmp_path):
     rows = [{"text": "a", "x": "1", "y": "2"}] * 2
-    options = OwnTask(train=write(tmp_path / "mine.csv", rows), name="two")
+    options = OwnTask(train=write_table(tmp_path / "mine.csv", rows), name="two")
     with pytest.raises(ValueError, match="which column is the label") as raised:
         own_task(options)
     (override,) = re.findall("`(.*)`", str(raised.value))
@@ -148,7 +136,10 @@ def test_what_an_error_says_to_set_can_be_set(tmp_path):
 def test_columns_of_files_are_called_the_same(tmp_path):
     test = [{"Text": row["document"], "label": row["label"]} for row in REVIEWS[:9]]
     train = [{"text": row["document"], "label": row["label"]} for row in REVIEWS]
-    paths = {"train": write(tmp_path / "train.csv", train), "test": write(tmp_path / "b.csv", test)}
+    paths = {
+        "train": write_table(tmp_path / "train.csv", train),
+        "test": write_table(tmp_path / "b.csv", test),
+    }
     with pytest.raises(ValueError, match=r"b\.csv has the column 'Text', train\.csv 'text'"):
         own_task(OwnTask(**paths))
 
@@ -184,9 +175,9 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
     pairs = [{"sentence1": f"a{n}", "sentence2": f"b{n}", "label": str(n % 2)} for n in range(10)]
     turned = {"sentence1": " b3", "sentence2": "a3\n", "label": "1"}
     options = OwnTask(
-        train=write(tmp_path / "train.csv", pairs),
-        dev=write(tmp_path / "dev.csv", [turned, pairs[0]]),
-        test=write(tmp_path / "test.csv", [pairs[9] | {"label": "0"}]),
+        train=write_table(tmp_path / "train.csv", pairs),
+        dev=write_table(tmp_path / "dev.csv", [turned, pairs[0]]),
+        test=write_table(tmp_path / "test.csv", [pairs[9] | {"label": "0"}]),
         name="pairs",
     )
     task, data = load(options)
@@ -293,8 +284,8 @@ def test_files_of_other_tools(tmp_path, caplog):
     """JSON lines that are named .json, texts that are null, ids that repeat or are numbers."""
     rows = [row | {"guid": 7} for row in REVIEWS]
     rows[3] = rows[3] | {"document": None}
-    lines = Path(write(tmp_path / "lines.jsonl", rows))
-    _, data = load(OwnTask(train=str(lines.rename(tmp_path / "lines.json"))))
+    lines = write(tmp_path / "lines.json", "\n".join(map(json.dumps, rows)))
+    _, data = load(OwnTask(train=str(lines)))
     assert "1 rows with an empty text are left out" in caplog.text
     assert len({e.id for e in all_rows(data)}) == len(all_rows(data)) == len(REVIEWS) - 1
     # nothing else of such a row is looked at
@@ -356,15 +347,12 @@ def test_spans_become_labels_of_characters(tmp_path, tokenizer):
     assert task.score([prediction])["entity_micro_f1"] == pytest.approx(2 / 3)
 
 
-def test_a_name_of_the_hub_is_no_file():
-    assert all(map(is_on_hub, ("skt/kobest_v1:boolq", "klue/klue")))
-    assert not any(map(is_on_hub, ("data/rows.csv", "rows.csv", "/data/rows", "a/b/c")))
-
-
 def test_without_the_hub_what_was_read_last_is_taken(tmp_path: Path, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise ConnectionError("no route")
 
+    assert all(map(is_on_hub, ("skt/kobest_v1:boolq", "klue/klue")))
+    assert not any(map(is_on_hub, ("data/rows.csv", "rows.csv", "/data/rows", "a/b/c")))
     monkeypatch.setattr(HfApi, "dataset_info", fail)
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path)
     files_on_hub.cache_clear()

@@ -221,19 +221,15 @@ def test_rates_that_a_recipe_has_for_some_size_are_no_departure():
     assert departures(None, old) == {"dropout": 0.2}
 
 
-def test_every_combination_is_tried_once():
+def test_a_search_tries_each_combination_once_on_rows_that_it_does_not_learn_from(ynat_folder):
+    """The first of the best wins, and failures come last."""
     search = SearchOptions(learning_rate=(1e-4, 1e-3, 1e-4), num_epochs=(2,))
     assert search.trials == [{"learning_rate": r, "num_epochs": 2.0} for r in (1e-4, 1e-3)]
-
-
-def test_rows_to_score_are_not_learnt_from(ynat_folder):
     data = load_data(YNAT, ynat_folder)
     part = held_out_data(YNAT, data, range(100))
     assert {*part.train, *part.reported} == {*data.train[:100]}
     assert not {row.texts[0] for row in part.train} & {row.texts[0] for row in part.reported}
 
-
-def test_the_first_of_the_best_wins_and_failures_come_last():
     def trials(*values):
         return [{"value": v, "degenerate": None} for v in values]
 
