@@ -138,7 +138,7 @@ def _folder(place: str, result: Result) -> Path:
 def _score_text(scored: Sequence[tuple[Result, Any]], interval: Interval) -> str:
     first, _ = scored[0]
     seeds = f" of {len(scored)} seeds" if len(scored) > 1 else ""
-    text = f"{first.metric} {percent(interval.value)}{seeds} (95 % interval {interval.text()})"
+    text = f"{first.metric} {percent(interval.value)}{seeds}, 95 % interval {interval.text()},"
     return f"{text} on {first.num_examples:,} rows that were not learnt from ({first.split})"
 
 

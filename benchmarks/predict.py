@@ -143,7 +143,8 @@ def _as_read(task: Task, row: Row, where: str) -> Task:
     if missing and len(task.text_fields) == 1:
         column = next(iter(known_texts([*row]) or ([*row] if len(row) == 1 else [])), None)
         if column is not None:
-            warn(f"{where}: texts are read from {column!r}")
+            if len(row) > 1:
+                warn(f"{where}: texts are read from {column!r}")
             return replace(task, text_fields=(column,))
     if missing:
         raise UserError(
