@@ -54,6 +54,8 @@ def chips(
 
 def test_auto_takes_a_tpu(monkeypatch):
     """And imports no torch_xla where it is not installed. A single machine is asked for it."""
+    monkeypatch.setitem(sys.modules, "torch_xla", None)  # an import would fail
+    installed(monkeypatch, torch="2.13.0")
     assert resolve_device("auto").type == "cpu"
     for machines in ((1, None), (2, 1)):
         chips(monkeypatch, 4, *machines)
