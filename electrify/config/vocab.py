@@ -8,15 +8,7 @@ from pydantic import Field, field_validator
 from electrify.config.fields import Count, Fraction, LocalPath, Section
 from electrify.system.outcome import UserError
 
-Pretokenizer = Literal["kiwi", "whitespace"]
-
-_MOST_PIECES = 32_000
-
-
-def size_for(num_words: float) -> int:
-    """Pieces for a text of so many running words, in thousands: 12,000 for 9 M words, which suited
-    the shipped encoder, and 32,000 from 64 M on, as Korean encoders of gigabytes have."""
-    return min(_MOST_PIECES, max(4_000, 1000 * round(4 * math.sqrt(num_words) / 1000)))
+_MOST_PIECES = 32_000  # as Korean encoders of gigabytes have
 
 
 class VocabConfig(Section):
@@ -25,7 +17,7 @@ class VocabConfig(Section):
     size: Literal["auto"] | Annotated[int, Field(ge=64, lt=2**24)] = "auto"
     """Number of pieces. `auto`: by the number of words, from 4,000 to 32,000, and less where the
     text yields less. With `extend` it is that of the old vocabulary."""
-    pretokenizer: Pretokenizer = "kiwi"
+    pretokenizer: Literal["kiwi", "whitespace"] = "kiwi"
     """`kiwi` cuts Korean words where a nominal ends; verbs stay whole with their endings.
     `whitespace` cuts at spaces and punctuation."""
     temperature: Fraction = 0.3
@@ -54,7 +46,9 @@ class VocabConfig(Section):
         first pieces: special ones, or those of a vocabulary that is extended, which is kept."""
         if self.size != "auto":
             return self
-        return self.model_copy(update={"size": num_first if self.extend else size_for(num_words)})
+        # in thousands: 12,000 for 9 M words, which suited the shipped encoder, 32,000 from 64 M on
+        size = min(_MOST_PIECES, max(4_000, 1000 * round(4 * math.sqrt(num_words) / 1000)))
+        return self.model_copy(update={"size": num_first if self.extend else size})
 
     @property
     def num_pieces(self) -> int:

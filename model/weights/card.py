@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from huggingface_hub import ModelCardData
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from electrify.config.load import parse_part
 from electrify.config.pretrain import PretrainConfig
@@ -43,6 +43,13 @@ from model.weights.names import DETECTOR, PREDICTOR, Network, exported_networks,
 Json = Mapping[str, Any]
 Sections = Mapping[str, Sequence[str]]  # lines of Markdown by title
 _HERE = Path(__file__).parent
+_LAYOUTS = Environment(
+    loader=FileSystemLoader(_HERE),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    keep_trailing_newline=True,
+    autoescape=False,  # it is Markdown
+)
 _MATCHED = ("removed", "changed")  # documents with a text of a benchmark
 
 
@@ -66,9 +73,12 @@ def write_cards(
         removed[row["reason"]] += row["documents"]
     for row in corpus.get("contamination", []):
         matches[row["task"], row["kind"]] += row["count"]
+    # documents by licence, "" where they name none; without the report those of the sources
+    licences = {row["licence"]: row["documents"] for row in corpus.get("licences", [])}
+    licences = licences or dict.fromkeys((of.licence or "" for of in config.clean.sources), 0)
     summary, options = _summary(run, checkpoint), config.pretrain
     num_steps = summary["num_steps"]
-    texts, layout = read_toml(_HERE / "card.toml"), _layout()
+    texts, layout = read_toml(_HERE / "card.toml"), _LAYOUTS.get_template("card.md")
     names = {
         "detector": transformers_class(DETECTOR, options).__name__,
         "predictor": transformers_class(PREDICTOR, options).__name__,
@@ -95,7 +105,7 @@ def write_cards(
             use=texts["uses"][_use(options, network)].format(**names),
             metadata=_metadata(config, network),
             licence=licence_of(config),
-            licences=_licences_of_text(config),
+            licences=licences,
             sections=sections,
             sources=corpus.get("sources", []),
             removed=removed.most_common(),
@@ -108,16 +118,6 @@ def write_cards(
     recipe = recommended_settings(config) | config.evaluate.recommended
     for name in (DETECTOR.folder, ENCODER):
         write_json(folder / name / FINETUNING, recipe)
-
-
-def _layout() -> Template:
-    return Environment(
-        loader=FileSystemLoader(_HERE),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # it is Markdown
-    ).get_template("card.md")
 
 
 def add_sections(config: RunConfig, sections: Sections) -> None:
@@ -158,13 +158,6 @@ def _corpus(config: RunConfig) -> dict[str, Any]:
     """The report of the documents; {} where it is not there."""
     path = output_dir(config) / "clean" / "report.json"
     return dict(read_json(path)) if path.exists() else {}
-
-
-def _licences_of_text(config: RunConfig) -> dict[str, int]:
-    """Documents by licence, "" where they name none. From the sources of the config, without
-    numbers, where the report of the corpus is not there."""
-    counts = {row["licence"]: row["documents"] for row in _corpus(config).get("licences", [])}
-    return counts or dict.fromkeys((source.licence or "" for source in config.clean.sources), 0)
 
 
 def public_name(name: str) -> str:

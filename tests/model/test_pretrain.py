@@ -45,7 +45,7 @@ def train(config, folder: Path, stop_after: int | None = None, monkeypatch=None)
     ids=str,
 )
 def test_killed_and_continued_ends_bit_identical(config, tmp_path, monkeypatch, options):
-    config = make_config(Path(config.output_dir), **options)
+    config = make_config(Path(config.output_dir), num_hidden_layers=1, **options)
     train(config, tmp_path / "whole")
     for step in (1, 6):  # before the first checkpoint, and behind it
         train(config, tmp_path / "killed", step, monkeypatch)

@@ -11,7 +11,12 @@ from model.pretrain import Trainer, Update, pretrain
 from tests.model.conftest import make_run, tiny
 from tests.model.trained import Trained, records_of
 
-FLAT = {"decay_fraction": 0.25, "checkpoint_every_steps": 3, "keep_checkpoints": 1}
+FLAT = {
+    "num_hidden_layers": 1,
+    "decay_fraction": 0.25,
+    "checkpoint_every_steps": 3,
+    "keep_checkpoints": 1,
+}
 
 
 @pytest.mark.parametrize("length", [20, 10])
