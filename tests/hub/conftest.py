@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.hub.schemas import add_tasks
+from tests.hub.rows import add_tasks
 from tests.hub.server import Hub
 
 _END = "the command has ended: "

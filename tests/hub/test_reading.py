@@ -1,4 +1,4 @@
-"""Data sets and models of the hub, in their public schemas, with all that the hub may answer."""
+"""Data sets and models of the hub, with all that the hub may answer."""
 
 import json
 import re
@@ -8,14 +8,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from datasets import ClassLabel, Value
+from datasets import ClassLabel
 from transformers import ElectraForPreTraining
 
 from benchmarks.tasks.load import REVISIONS
 from benchmarks.tasks.registry import TASKS
 from tests.benchmarks.conftest import build_tokenizer, save_electra
 from tests.hub.conftest import Electrify, Ended
-from tests.hub.schemas import SCHEMAS, card, parquet
+from tests.hub.rows import card, parquet
 from tests.hub.server import Fault, Files, Hub
 
 TINY = "made/tiny"
@@ -65,10 +65,9 @@ def _results(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def _add_text(hub: Hub, name: str, revision: str = "main") -> None:
+def _add_text(hub: Hub, name: str) -> None:
     rows = [{"text": text, "url": f"u{n}"} for n, text in enumerate(SENTENCES)]
-    table = parquet(rows, {"text": Value("string"), "url": Value("string")})
-    hub.add("datasets", name, {"train-00000-of-00001.parquet": table}, revision)
+    hub.add("datasets", name, {"train-00000-of-00001.parquet": parquet(rows)})
 
 
 def _clean(electrify: Electrify, name: str, more: str = "") -> Ended:
@@ -130,8 +129,7 @@ def test_a_data_set_without_a_record_is_a_task_of_ones_own(
 ):
     """In one command: columns are guessed, class ids have names, a test split without labels is
     left out."""
-    features = {"paragraph": Value("string"), "question": Value("string")}
-    features |= {"label": ClassLabel(names=["no", "yes"])}
+    features = {"label": ClassLabel(names=["no", "yes"])}
     files = {}
     for split in ("train", "validation", "test"):
         rows = [
@@ -141,7 +139,7 @@ def test_a_data_set_without_a_record_is_a_task_of_ones_own(
         ]
         files[f"boolq/{split}-0.parquet"] = parquet(rows, features)
     size = "dataset_info:\n- config_name: boolq\n  download_size: 1700000\n---\n"
-    about = card({"boolq": ("", "train validation test")})
+    about = card({"boolq": ("train", "validation", "test")})
     files["README.md"] = about.replace("\n---\n", f"\n{size}").encode()
     commit = hub.add("datasets", "made/boolq", files)
     words = ["--own-task=made/boolq:boolq"]
@@ -171,9 +169,8 @@ def test_text_is_compared_with_all_tasks_of_the_hub(hub: Hub, electrify: Electri
     splits = {json.loads(line)["split"] for line in lines}  # the diagnostics are of another set
     assert splits == {"dev", "dev_mismatched", "test", "test_mismatched", "ax"}
     asked = "\n".join(hub.requests)
-    assert SCHEMAS.keys() == REVISIONS.keys()
-    for name in SCHEMAS:
-        revision = hub.revisions["datasets", name][REVISIONS[name]]
+    for name, asked_for in REVISIONS.items():
+        revision = hub.revisions["datasets", name][asked_for]
         assert f"GET /datasets/{name}/resolve/{revision}/" in asked
 
 

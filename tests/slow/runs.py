@@ -61,21 +61,20 @@ def arguments(verb: str, output_dir: Path | str, *overrides: str) -> list[str]:
 def start(
     words: Sequence[str],
     log: Path,
-    program: Sequence[str] = ("electrify",),
-    environment: Mapping[str, str] | None = None,
+    program: Sequence[str] = ("-m", "electrify"),
     before: Callable[[], None] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start `electrify` with one thread, in a process group of its own, and print into `log`.
 
-    `program` is a module that does the same, and the words before `words`. `before` runs in the
-    process before the program does, to take rights from it that its own processes then lack too.
+    `program` is what else Python runs. `before` runs in the process before the program does, to
+    take rights from it that its own processes then lack too.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as file:
         return subprocess.Popen(
-            [sys.executable, "-m", *program, *words],
+            [sys.executable, *program, *words],
             cwd=_ROOT,
-            env=os.environ | {"OMP_NUM_THREADS": "1"} | dict(environment or {}),
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -87,9 +86,9 @@ def printed(log: Path) -> str:
     return log.read_text(encoding="utf-8", errors="replace")
 
 
-def finish(words: Sequence[str], log: Path, max_seconds: float = MAX_SECONDS) -> None:
+def finish(words: Sequence[str], log: Path) -> None:
     """Run `electrify` to its end, which must be a success."""
-    status = start(words, log).wait(timeout=max_seconds)
+    status = start(words, log).wait(timeout=MAX_SECONDS)
     assert status == 0, f"status {status}: {printed(log)[-2000:]}"
 
 
