@@ -141,3 +141,9 @@ def test_constraints_pin_all_that_an_installation_brings():
     brought = {re.sub(r"[-_.]+", "-", name) for name in needed("dev")}
     installed = {re.sub(r"[-_.]+", "-", each.name).lower() for each in distributions()}
     assert (brought & installed) - pinned == {"electrify"}
+
+
+def test_no_other_distribution_has_our_import_names():
+    owners = packages_distributions()  # an editable install itself lists none
+    for name in ("electrify", "pipeline", "vocab", "model", "benchmarks"):
+        assert set(owners.get(name, [])) <= {"electrify"}

@@ -210,13 +210,3 @@ def test_run_reads_its_config_once(monkeypatch, tmp_path: Path):
     monkeypatch.setattr("benchmarks.analysis.mistakes.marked_lines", lambda *_: [])
     assert main(["run", str(path)]) == 0
     assert seeds == [0] * 6
-
-
-def test_a_report_quotes_from_every_folder_that_is_named(monkeypatch: pytest.MonkeyPatch):
-    quoted = []
-    monkeypatch.setattr("benchmarks.results.run_folder.stages_there", lambda _: {})
-    monkeypatch.setattr("benchmarks.report.read_runs", lambda _: [])
-    monkeypatch.setattr("benchmarks.report.report", lambda *of: quoted.extend(of[2]))
-    monkeypatch.setattr("electrify.stage.remote.push_report", lambda _: None)
-    assert main(["report", "out/mine", "--data-dir", "data", "--data-dir", "hub"]) == 0
-    assert quoted == [Path("data"), Path("hub")]

@@ -15,14 +15,18 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 Files = dict[str, bytes]  # by path in the repository
 Fault = int | str  # a status of HTTP; "reset": the connection breaks; "slow": no answer for seconds
 SLOW_SECONDS = 3.0
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_API = re.compile(r"/api/(datasets|models)/([^/]+/[^/]+)(?:/([a-z-]+)(?:/([^/]+)(/.*)?)?)?")
-_FILE = re.compile(r"/(datasets/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
+_NAME = r"(?P<name>[^/]+/[^/]+)"
+_API = re.compile(
+    rf"/api/(?P<kind>datasets|models)/{_NAME}"
+    r"(?:/(?P<verb>[a-z-]+)(?:/(?P<revision>[^/]+)(?P<path>/.*)?)?)?"
+)
+_FILE = re.compile(rf"/(?P<kind>datasets/)?{_NAME}/resolve/(?P<revision>[^/]+)/(?P<path>.+)")
 
 
 def digest(data: bytes) -> str:
@@ -93,42 +97,28 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
         def log_message(self, *arguments: Any) -> None:
             pass
 
-        def answer(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        def do_GET(self) -> None:
             raw = urlsplit(self.path).path  # a revision may hold %2F
             hub.requests.append(f"{self.command} {unquote(raw)}")
-            if match := _FILE.fullmatch(raw):
-                of_data, name, revision, file = match.groups()
-                kind = "datasets" if of_data else "models"
-                self.with_faults(name, lambda: self.file(kind, name, unquote(revision), file))
-            elif match := _API.fullmatch(raw):
-                parts = [unquote(part or "") for part in match.groups()]
-                self.with_faults(match[2], lambda: self.api(body, *parts))
-            elif hub.faults.get("*"):
-                self.with_faults("*", self.end_headers)
-            else:
-                is_known = raw in ("/", "/api/validate-yaml")
-                self.send({"errors": [], "warnings": []}, 200 if is_known else 404)
-            hub.watch(hub.requests[-1])
-
-        def __getattr__(self, name: str) -> Any:  # do_GET and the like
-            if name.startswith("do_"):
-                return self.answer
-            raise AttributeError(name)
-
-        def with_faults(self, name: str, work: Callable[[], None]) -> None:
-            fault = hub.fault(name)
+            match = _FILE.fullmatch(raw) or _API.fullmatch(raw)
+            fault = hub.fault(match["name"] if match else "")
+            if fault == "slow":
+                time.sleep(SLOW_SECONDS)
             if fault == "reset":
                 self.close_connection = True
                 self.connection.shutdown(2)
-                return
-            if fault == "slow":
-                time.sleep(SLOW_SECONDS)
-            if isinstance(fault, int):
-                words = {401: "RepoNotFound", 403: "GatedRepo"}
-                self.refuse(fault, words.get(fault, "Busy"))
+            elif isinstance(fault, int):
+                self.refuse(fault, {401: "RepoNotFound", 403: "GatedRepo"}.get(fault, "Busy"))
+            elif match:
+                self.answer(
+                    **{key: unquote(value or "") for key, value in match.groupdict().items()}
+                )
             else:
-                work()
+                self.send({}, 200 if raw == "/" else 404)
+            hub.watch(hub.requests[-1])
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
 
         def send(self, body: Any, status: int = 200, heads: Mapping[str, str] = {}) -> None:
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -145,55 +135,28 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             heads = {"X-Error-Code": word, "X-Error-Message": f"made-up {word}"}
             self.send({"error": word}, status, heads | {"X-Repo-Commit": commit})
 
-        def commit_of(self, kind: str, name: str, revision: str) -> str | None:
-            """None where there is none, which is answered."""
-            revisions = hub.revisions.get((kind, name))
+        def answer(
+            self, name: str, kind: str, revision: str, path: str = "", verb: str = "file"
+        ) -> None:
+            repository = kind.strip("/") or "models", name
+            revisions = hub.revisions.get(repository)
             if revisions is None:
                 self.refuse(401, "RepoNotFound")
-                return None
-            commit = revisions.get(revision, revision)
-            if commit in hub.commits[kind, name]:
-                return commit
-            self.refuse(404, "RevisionNotFound")
-            return None
-
-        def file(self, kind: str, name: str, revision: str, path: str) -> None:
-            commit = self.commit_of(kind, name, revision)
-            if commit is None:
                 return
-            data = hub.commits[kind, name][commit].get(unquote(path))
-            if data is None:
-                self.refuse(404, "EntryNotFound", commit)
-                return
-            heads = {"X-Repo-Commit": commit, "ETag": f'"{digest(data)}"', "Accept-Ranges": "bytes"}
-            span = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
-            if span and self.command == "GET":
-                start, stop = int(span[1]), min(int(span[2] or len(data)), len(data) - 1)
-                heads["Content-Range"] = f"bytes {start}-{stop}/{len(data)}"
-                self.send(data[start : stop + 1], 206, heads)
-            else:
-                self.send(data, 200, heads)
-
-        def api(
-            self, body: bytes, kind: str, name: str, verb: str, revision: str, rest: str
-        ) -> None:
-            commit = self.commit_of(kind, name, revision or "main")
-            if commit is None:
-                return
-            files = hub.commits[kind, name][commit]
-            if verb == "tree":
-                prefix = rest.strip("/")
+            commit = revisions.get(revision or "main", revision)
+            files = hub.commits[repository].get(commit)
+            path = path.strip("/")
+            if files is None:
+                self.refuse(404, "RevisionNotFound")
+            elif verb == "file" and path in files:
+                heads = {"X-Repo-Commit": commit, "ETag": f'"{digest(files[path])}"'}
+                self.send(files[path], 200, heads)
+            elif verb == "tree" and (inside := _entries(files, f"{path}/" if path else "")):
                 is_whole = "recursive=true" in self.path.lower()
-                inside = _entries(files, f"{prefix}/" if prefix else "")
-                if prefix and not inside:
-                    self.refuse(404, "EntryNotFound", commit)
-                    return
-                depth = prefix.count("/") + 1 if prefix else 0
+                depth = path.count("/") + bool(path)
                 self.send([e for p, e in inside.items() if is_whole or p.count("/") == depth])
-            elif verb == "paths-info":
-                is_form = body.startswith(b"paths=") or b"&paths=" in body
-                asked = (parse_qs(body.decode()) if is_form else json.loads(body))["paths"]
-                self.send([entry for p, entry in _entries(files).items() if p in asked])
+            elif verb in ("file", "tree"):
+                self.refuse(404, "EntryNotFound", commit)
             else:
                 facts: dict[str, Any] = {"_id": "0", "id": name, "sha": commit, "tags": []}
                 facts["siblings"] = [{"rfilename": p, "size": len(d)} for p, d in files.items()]
@@ -202,7 +165,7 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _entries(files: Files, begin: str = "") -> dict[str, dict[str, Any]]:
+def _entries(files: Files, begin: str) -> dict[str, dict[str, Any]]:
     """Folders and files as the hub lists them, whose paths begin so."""
     folders = {str(p): b"" for path in files for p in [*PurePosixPath(path).parents][:-1]}
     return {

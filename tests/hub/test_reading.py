@@ -110,14 +110,6 @@ def test_a_busy_hub_is_asked_again(hub: Hub, electrify: Electrify, fault: int):
     assert _clean(electrify, name).status == 0
 
 
-@pytest.mark.slow
-def test_every_task_of_the_hub_is_scored(electrify: Electrify, tiny: Files):
-    suites = [f"--suite={name}" for name in SUITES]
-    assert _evaluate(electrify, *suites, name="all").status == 0
-    scored = {result["task"] for result in _results(electrify.folder / "out/all")}
-    assert {name for name, task in TASKS.items() if task.hub} <= scored
-
-
 def test_a_task_of_each_kind_is_scored(electrify: Electrify, tiny: Files):
     names = {type(task): name for name, task in TASKS.items() if task.hub}.values()
     assert _evaluate(electrify, *[f"--task={name}" for name in names], name="few").status == 0

@@ -78,15 +78,6 @@ def test_texts_are_those_of_the_corpora_as_a_run_reads_them(tmp_path):
         prepare(tmp_path / "input", tmp_path / "data", ["en"], None)
 
 
-def test_texts_are_made_up_without_corpora(tmp_path):
-    prepared = prepare(tmp_path / "input", None, ["ko"], 0.02)
-    assert 0.02e6 < prepared.num_bytes < 0.03e6
-    assert prepared.conditions()["texts"] == "made up"
-    again = prepare(tmp_path / "again", None, ["ko"], 0.02)
-    files = [next(folder.rglob("*.jsonl")) for folder in (prepared.folder, again.folder)]
-    assert files[0].read_bytes() == files[1].read_bytes()
-
-
 def test_costs_are_of_all_processes_also_of_those_left_behind(tmp_path):
     burn = "import time\nwhile time.process_time() < 0.7: pass\n"
     leave = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {burn!r}])"

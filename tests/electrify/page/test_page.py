@@ -73,15 +73,19 @@ def test_hostile_text_stays_text():
 
 
 @pytest.mark.parametrize(
-    "text", ["1. a", "# a", "C #", "- a", "a\n\n# b", "&lt;", "a_b_c *d*", "```"]
+    "text",
+    ["1. a", "# a", "C #", "a\n\n# b", "&lt;", "a_b_c *d*", "a\n\n\n\n  b ```` <i>\n# c"],
 )
-def test_a_paragraph_and_a_heading_say_what_they_were_given(text):
+def test_a_paragraph_a_heading_and_a_sample_say_what_they_were_given(text):
+    """The sample keeps its lines, too."""
     page = Page("p")
     page.paragraph(text)
     page.heading(text)
+    page.text_samples("t", [("", text)])
     read = Reader(page.text())
     for tag in ("p", "h2"):
         assert " ".join(text.split()) in [inside for around, inside in read.texts if around == tag]
+    assert text in "".join(inside for tag, inside in read.texts if tag == "code")
 
 
 def test_nothing_is_fetched_and_only_the_pages_own_script_runs():
@@ -101,13 +105,6 @@ def test_nothing_is_fetched_and_only_the_pages_own_script_runs():
     assert policy.startswith("default-src 'none'; img-src data:;")
 
 
-def test_a_text_sample_keeps_its_lines():
-    page = Page("p")
-    sample = "a\n\n\n\n  b ```` <i>\n# c"
-    page.text_samples("t", [("", sample)])
-    assert sample in "".join(inside for tag, inside in Reader(page.text()).texts if tag == "code")
-
-
 def test_same_calls_same_bytes(tmp_path):
     full_page().write(tmp_path / "a.html")
     assert (tmp_path / "a.html").read_text(encoding="utf-8") == full_page().text()
@@ -123,30 +120,20 @@ def test_text_in_plots_is_text():
     assert {"짧은 문서", "중복", "문서 수"} <= texts
 
 
-def test_undefined_values_are_never_drawn_as_zero():
-    page = Page("p")
-    page.line_plot("l", {"s": [(0, math.nan), (1, math.inf)], "empty": []}, "x", "y")
-    assert not svgs(page)
-    assert page.text().count("nothing to plot") == 1
-
-
 @pytest.mark.parametrize("log_y", [False, True])
-def test_odd_curves_and_points_are_drawn(log_y):
+def test_odd_curves_are_drawn_and_undefined_values_never_as_zero(log_y):
     page = Page("p")
     for points in ([(1, 5.0)], [(1, 1.0), (2, -1.0)], [(1, 1e-9), (2, 1e9)], [(1, 3.0), (2, 3.0)]):
         page.line_plot("l", {"s": points}, "x", "y", log_y=log_y)
     page.line_plot("many", {f"s{i}": [(0, i), (1, i)] for i in range(9)}, "x", "y", log_y=log_y)
     assert len(svgs(page)) == 5
     page.line_plot("none", {"s": [(0, 1), (math.nan, 1)]}, "x", "y", log_x=True)
-    assert page.text().count("nothing to plot") == 1
-    assert not any("mathdefault" in svg for svg in svgs(page))  # ticks are plain numbers
-
-
-def test_a_table_without_rows_says_so():
-    page = Page("p")
+    page.line_plot("none", {"s": [(0, math.nan), (1, math.inf)], "empty": []}, "x", "y")
+    assert page.text().count("nothing to plot") == 2
     page.table(["reason", "documents"], [])
     assert "<table" not in page.text()
     assert "None." in page.text()
+    assert not any("mathdefault" in svg for svg in svgs(page))  # ticks are plain numbers
 
 
 @pytest.mark.parametrize(
@@ -155,15 +142,11 @@ def test_a_table_without_rows_says_so():
         (None, "–"),
         (True, "yes"),
         (1234567, "1,234,567"),
-        (0.0, "0"),
         (12345.678, "12,346"),
         (0.73125, "0.7312"),
         (99.999, "100"),
-        (3.1e-8, "3.1e-08"),
         (2.5e17, "2.5e+17"),
-        (-1234.5, "-1,234"),
         (math.nan, "nan"),
-        (math.inf, "inf"),
         ("x", "x"),
     ],
 )

@@ -54,25 +54,6 @@ def test_the_flag_is_that_of_the_first_core(text, flag, tmp_path, monkeypatch, r
         assert cpu_name() == "AMD EPYC 9B14"
 
 
-_PROGRAM = """
-import resource, sys
-from electrify.system.machine import keep_freed_memory
-if sys.argv[1] == "keep":
-    assert keep_freed_memory()
-def faults():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(3):
-    block = bytearray(80_000_000)  # cleared when it is made: each page is touched
-    del block
-before = faults()
-for _ in range(5):
-    block = bytearray(b"1") * 80_000_000
-    del block
-print(faults() - before)
-"""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it tunes glibc alone")
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
 def test_names_are_utf8_and_output_never_fails_in_any_locale(tmp_path: Path, locale: str):
     """In the C locale without UTF-8 mode Python reads names as ASCII, and cannot print Hangul."""
@@ -94,50 +75,50 @@ def test_names_are_utf8_and_output_never_fails_in_any_locale(tmp_path: Path, loc
     assert said.startswith("나".encode("cp949") if asked else b"")
 
 
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it tunes glibc alone")
 def test_large_blocks_are_used_again():
+    """Pages are touched anew by how much depends on their size."""
+    program = (
+        "import resource, sys\n"
+        "from electrify.system.machine import keep_freed_memory\n"
+        "assert sys.argv[1] != 'keep' or keep_freed_memory()\n"
+        "for number in range(8):\n"
+        "    if number == 3:\n"
+        "        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "    block = bytearray(b'1') * 80_000_000\n"
+        "    del block\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)\n"
+    )
+
     def faults(mode: str) -> int:
-        done = subprocess.run(
-            [sys.executable, "-c", _PROGRAM, mode], capture_output=True, text=True, check=True
-        )
-        return int(done.stdout)
+        return int(subprocess.check_output([sys.executable, "-c", program, mode], text=True))
 
-    # by how much depends on the size of a page
     assert 5 * faults("keep") < faults("default")
-
-
-def _resident_mb():
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * 4096 / 1e6
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="read from /proc")
 def test_holes_in_the_heap_are_given_back():
+    def resident_mb() -> float:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096 / 1e6
+
     blocks = [bytes(4000 + i % 7) for i in range(20_000)]
     last = blocks[-1]  # at the top of the heap, so nothing below it goes back by itself
-    before = _resident_mb()
+    before = resident_mb()
     del blocks[:-1]
     return_freed_memory()
-    assert _resident_mb() < before - 50
+    assert resident_mb() < before - 50
     assert last
-
-
-INSTALLED = {"numpy": "2.1.0", "torch": "2.4.0+cpu", "tqdm": "4.66"}
-ASKED_FOR = [
-    "tqdm>=4.66",
-    'torch>=2.9; extra == "model"',
-    'numpy>=2; extra == "model"',
-    'onnx>=1.20; extra == "onnx"',
-]
 
 
 def test_an_extra_names_what_it_lacks_and_what_is_too_old(monkeypatch: pytest.MonkeyPatch):
     def version(name: str) -> str:
-        if name not in INSTALLED:
+        if name == "onnx":
             raise PackageNotFoundError(name)
-        return INSTALLED[name]
+        return {"torch": "2.4.0+cpu"}.get(name, "4.66")
 
+    asked_for = ["tqdm>=4.66", 'torch>=2.9; extra == "model"', 'onnx>=1.20; extra == "onnx"']
     monkeypatch.setattr(machine, "version", version)
-    monkeypatch.setattr(machine, "requires", lambda _: ASKED_FOR)
+    monkeypatch.setattr(machine, "requires", lambda _: asked_for)
     too_old = "torch>=2.9 is needed, 2.4.0+cpu is installed"
     assert machine.unmet_requirements("model") == [too_old]
     assert machine.unmet_requirements("onnx") == ["onnx>=1.20 is missing"]

@@ -2,7 +2,7 @@
 
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import BertTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from electrify.system.unknown import Coverage, coverage_of, warn_of_unknown
 
@@ -39,10 +39,3 @@ def test_special_tokens_are_not_counted():
     rows = tokenizer(["[CLS] 가 다 [SEP]", "나"])["input_ids"]
     assert coverage_of(rows, tokenizer) == (3, 1)
     assert coverage_of([], tokenizer) == (0, 0)
-
-
-def test_a_vocab_txt_alone_is_unfit_for_korean(tmp_path):
-    """`transformers` makes a tokenizer of it that takes Hangul apart."""
-    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n학교\n")
-    alone = BertTokenizer.from_pretrained(tmp_path)
-    assert coverage_of(alone(["학교"])["input_ids"], alone).is_unfit
