@@ -130,8 +130,8 @@ def write_submissions(folder: Path) -> list[Path]:
                 write_text(written[-1], glue_table(TASKS[task], predictions))
     if written:
         log(
-            f"wrote {submissions}: GLUE's leaderboard takes a zip of all {len(_GLUE_FILES)} files "
-            "of one seed"
+            f"wrote {submissions.name}/: GLUE's leaderboard takes a zip of all {len(_GLUE_FILES)} "
+            "files of one seed"
         )
     return written
 
