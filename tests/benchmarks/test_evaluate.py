@@ -75,12 +75,6 @@ def files_of(folder: Path) -> dict[str, bytes]:
     }
 
 
-def write_topics(file: Path) -> Path:
-    """Titles with their labels, as a table of a user's own."""
-    rows = [f"{row['title']} {n},{row['label']}" for n, row in enumerate(topic_rows(60, "own"))]
-    return write(file, "\n".join(["headline,topic", *rows]))
-
-
 def test_writes_a_record_and_predictions_for_every_seed(
     make_config, model_folder, started, tmp_path
 ):
@@ -292,7 +286,8 @@ def test_a_task_of_ones_own_is_scored_and_reported_as_others(
     make_config, model_folder, started, tmp_path
 ):
     """Other data of the same name are other fine-tunings."""
-    file = write_topics(tmp_path / "topics.csv")
+    rows = [f"{row['title']} {n},{row['label']}" for n, row in enumerate(topic_rows(60, "own"))]
+    file = write(tmp_path / "topics.csv", "\n".join(["headline,topic", *rows]))
     options = {"num_epochs": 1, "min_steps": 1, "tasks": []}
     options["own_tasks"] = [{"train": str(file)}]
     config = make_config(bag_of_words=True, data_dir=None, **options)

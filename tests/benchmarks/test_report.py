@@ -171,16 +171,12 @@ def shown(run: Path) -> str:
     return text_of((run / "report.md").read_text(encoding="utf-8"))
 
 
-def percents(values: tuple[float, ...]) -> str:
-    return f"{100 * statistics.mean(values):.2f} ± {100 * statistics.stdev(values):.2f}"
-
-
 def test_scores_are_mean_and_sample_sd_over_seeds(run):
     assert report(read_runs([run]), None) == run / "report.html"
     page = shown(run)
     mean, control = statistics.mean(PRETRAINED), statistics.mean(UNTRAINED)
     row = cells(page, "klue-ynat | macro_f1 | export/discriminator")
-    assert row[3] == percents(PRETRAINED)
+    assert row[3] == f"{100 * mean:.2f} ± {100 * statistics.stdev(PRETRAINED):.2f}"
     assert row[5] == "3"
     half = t_half_width(PRETRAINED)
     low, high = (float(side) for side in row[4].removesuffix(" (seeds)").split(" to "))

@@ -37,10 +37,6 @@ def grid(tmp_path: Path):
     return load_grid(tmp_path / "grid.toml")
 
 
-def by_label(runs):
-    return {f"{run.variant}, seed {run.seed}": run for run in runs}
-
-
 RUNS = [
     figures("a", 0, 0.60),
     figures("a", 1, 0.62),
@@ -51,7 +47,8 @@ RUNS = [
 
 def test_claims_are_judged_by_the_mean_and_corrected_over_all(grid, tmp_path):
     planned = plan_runs(grid, [])
-    write_report(grid, planned, by_label(RUNS), tmp_path / "out")
+    of_runs = {f"{run.variant}, seed {run.seed}": run for run in RUNS}
+    write_report(grid, planned, of_runs, tmp_path / "out")
     page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     fits = fit_scores(RUNS)
     assert list(fits) == [MEAN, *TASKS]

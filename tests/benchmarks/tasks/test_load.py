@@ -333,16 +333,13 @@ def test_files_are_found_by_their_names_and_parts_joined(tmp_path):
         load_data(YNAT, tmp_path)
 
 
-def nli_rows(num_groups):
-    return [
+def test_without_a_training_file_the_dev_rows_are_split_by_group(tmp_path):
+    rows = [
         {"guid": f"{g}-{k}", "premise": f"전제 {g}", "hypothesis": f"{k}", "gold_label": label}
-        for g in range(num_groups)
+        for g in range(200)
         for k, label in enumerate(NLI.labels)
     ]
-
-
-def test_without_a_training_file_the_dev_rows_are_split_by_group(tmp_path):
-    write(tmp_path / "klue-nli-v1.1_dev.json", nli_rows(200))
+    write(tmp_path / "klue-nli-v1.1_dev.json", rows)
     data = load_data(replace(NLI, num_rows={"dev": 600}), tmp_path)
     assert (data.split, data.parts) == ("dev-split-eval", {})
     train, reported = ({e.texts[0] for e in rows} for rows in (data.train, data.reported))
