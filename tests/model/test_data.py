@@ -131,9 +131,6 @@ def test_the_key_of_draws_is_another_at_each_seed_step_and_rank():
     assert len(set(keys)) == len(keys)
 
 
-# --- generators without weights -------------------------------------------------------------------
-
-
 def write_two_languages(folder: Path) -> dict[str, list[list[int]]]:
     """Much Korean and little English, of other pieces."""
     rng = np.random.default_rng(1)

@@ -109,9 +109,6 @@ def test_masking_takes_its_fraction_of_each_sequence(length: int, number: int):
     assert masked.tokens.sum(dim=1).tolist() == [length] * 3 + [0]
 
 
-# --- [MASK] ---------------------------------------------------------------------------------------
-
-
 # --- samples --------------------------------------------------------------------------------------
 
 
