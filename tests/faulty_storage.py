@@ -1,18 +1,15 @@
 """A Cloud Storage that fails at random: an emulator, and before it a proxy that injects faults.
 
-The proxy also does what Cloud Storage does and the emulator does not: it keeps the precondition
-`ifGenerationMatch=0` (an object is made only if there is none) and answers 499 to the end of an
-upload that was given up.
+The proxy also does what Cloud Storage does and the emulator does not: it answers 499 to the end of
+an upload that was given up.
 """
 
 import http.client
 import json
 import logging
 import random
-import re
 import socket
 import threading
-import urllib.parse
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +20,6 @@ DROPPED = "connection dropped before the request was done"
 LOST = "answer lost"
 CUT = "answer cut off in the middle"
 FAULTS: tuple[int | str, ...] = (*REFUSALS, DROPPED, LOST, CUT)
-_NAME = re.compile(rb'"name": "((?:[^"\\]|\\.)*)"')
 
 
 class FaultyStorage:
@@ -57,7 +53,7 @@ class FaultyStorage:
                 error = {"error": {"code": fault, "message": "a fault that was injected"}}
                 _answer(handler, fault, {}, json.dumps(error).encode())
                 return
-            status, headers, content = self._ask(handler, body)
+            status, headers, content = self._forward(handler, body)
         if fault == LOST:
             return
         if fault == CUT:
@@ -75,31 +71,14 @@ class FaultyStorage:
         self.faults[str(fault)] += 1
         return fault
 
-    def _ask(
+    def _forward(
         self, handler: BaseHTTPRequestHandler, body: bytes
     ) -> tuple[int, dict[str, str], bytes]:
-        path = urllib.parse.urlsplit(handler.path)
-        query = urllib.parse.parse_qs(path.query)
-        if handler.command == "DELETE" and "upload_id" in query:
+        if handler.command == "DELETE" and "upload_id=" in handler.path:
             return 499, {}, b""
-        if query.get("ifGenerationMatch") == ["0"] and self._exists(path.path, query, body):
-            return 412, {}, b'{"error": {"code": 412, "message": "conditionNotMet"}}'
-        return self._forward(handler.command, handler.path, dict(handler.headers), body)
-
-    def _exists(self, path: str, query: dict[str, list[str]], body: bytes) -> bool:
-        """Whether the object that an upload would make is there."""
-        match = _NAME.search(body)  # in the first part of a body of several
-        name = query["name"][0] if "name" in query else match and json.loads(b'"%s"' % match[1])
-        there = f"{path.removeprefix('/upload')}/{urllib.parse.quote(name or '', safe='')}"
-        status, _, _ = self._forward("GET", there, {}, b"")
-        return status == 200
-
-    def _forward(
-        self, method: str, path: str, headers: dict[str, str], body: bytes
-    ) -> tuple[int, dict[str, str], bytes]:
         connection = http.client.HTTPConnection(*self._emulator, timeout=60)
         try:
-            connection.request(method, path, body or None, headers)
+            connection.request(handler.command, handler.path, body or None, dict(handler.headers))
             answer = connection.getresponse()
             return answer.status, dict(answer.getheaders()), answer.read()
         finally:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from safetensors.torch import save_file
 
-from benchmarks.tasks.registry import SUITES, TASKS
+from benchmarks.tasks.registry import TASKS
 from electrify.cli import main
 from electrify.config.load import load_config
 from electrify.config.run import RunConfig
@@ -42,24 +42,6 @@ def write_source(kind: str, pattern: str) -> None:
     path.write_bytes(packed(line))
 
 
-def write_tasks(place: str, names: list[str]) -> None:
-    """Empty files under their official names: `validate` looks whether they are there."""
-    if place == "hub":
-        return
-    for name in names:
-        for task in SUITES.get(name) or (TASKS[name],):
-            for files in task.files.values():
-                path = Path(place, files[0])
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.touch()
-
-
-def write_table(path: Path) -> None:
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("text,label\n" + "a good film,1\na bad film,0\n" * 9)
-
-
 def write_checkpoint(folder: Path, config: RunConfig) -> None:
     """The sizes of a run with these options, without its weights."""
     folder.mkdir(parents=True)
@@ -77,21 +59,21 @@ def write_checkpoint(folder: Path, config: RunConfig) -> None:
 
 def stand_in(config: RunConfig) -> None:
     """What a config names and this folder does not have."""
-    for source in config.clean.sources:
-        if source.kind != "huggingface" and not list(Path().glob(source.path)):
-            write_source(source.kind, source.path)
-    evaluate = config.evaluate
-    places = [str(place) for place in evaluate.data_dirs if not place.is_symlink()]
-    if given := config.clean.decontaminate_data_dir:
-        places.append(given)
-    for task in evaluate.own_tasks:
-        write_table(Path(task.train))
-    texts = config.clean.decontaminate_against or ()
-    for path in filter(lambda name: "/" in name, texts):
-        write_source("jsonl", path)
-    tasks = [*evaluate.suites, *evaluate.tasks, *(name for name in texts if "/" not in name)]
-    for place in places:
-        write_tasks(place, tasks)
+    clean, evaluate = config.clean, config.evaluate
+    named = [(source.kind, source.path) for source in clean.sources if source.kind != "huggingface"]
+    named += [("jsonl", name) for name in clean.decontaminate_against or () if "/" in name]
+    for kind, pattern in named:
+        if not list(Path().glob(pattern)):
+            write_source(kind, pattern)
+    for place in {*map(str, evaluate.data_dirs), clean.decontaminate_data_dir} - {"hub", None}:
+        for files in (files for task in TASKS.values() for files in task.files.values()):
+            path = Path(str(place), files[0])
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+    for table in (Path(task.train) for task in evaluate.own_tasks):
+        if not table.exists():
+            table.parent.mkdir(parents=True, exist_ok=True)
+            table.write_text("text,label\n" + "a good film,1\na bad film,0\n" * 9)
     if (tokenizer := config.vocab.extend) and not Path(tokenizer).exists():
         Path(tokenizer).parent.mkdir(parents=True, exist_ok=True)
         Path(tokenizer).symlink_to(ROOT / SHIPPED)

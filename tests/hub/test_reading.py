@@ -97,11 +97,6 @@ def test_a_fault_of_the_hub_is_one_line(
         assert re.search(f"{name}.*{words}", ended.error)
 
 
-def test_a_script_is_not_run(hub: Hub, electrify: Electrify):
-    hub.add("datasets", "made/script", {"script.py": b"import datasets\n"})
-    assert "scripts are no longer supported" in _clean(electrify, "made/script").error
-
-
 @pytest.mark.parametrize("fault", [503, 429])
 def test_a_busy_hub_is_asked_again(hub: Hub, electrify: Electrify, fault: int):
     name = f"made/busy-{fault}"

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from safetensors.torch import load_file
 from transformers import (
     AutoTokenizer,
@@ -105,16 +104,11 @@ def test_tei_and_transformers_4_read_what_is_saved(tmp_path: Path) -> None:
     assert not any(isinstance(of, list) for n, of in options.items() if n.startswith("extra_"))
 
 
-@torch.no_grad()
 def test_a_saved_network_comes_back(tmp_path: Path) -> None:
     config = saved(tmp_path, ModernBertForTokenClassification, id2label=dict(enumerate(LABELS)))
-    before = load_file(tmp_path / "model.safetensors")
-    again = ModernBertForTokenClassification.from_pretrained(tmp_path)
-    assert tuple(again.config.id2label.values()) == LABELS
-    assert again.config.rope_parameters == config["rope_parameters"]
-    assert all(torch.equal(again.state_dict()[name], of) for name, of in before.items())
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
-    assert again(**tokenizer("봄이 온다", return_tensors="pt")).logits.shape[-1] == len(LABELS)
+    again = ModernBertForTokenClassification.from_pretrained(tmp_path).config
+    assert tuple(again.id2label.values()) == LABELS
+    assert again.rope_parameters == config["rope_parameters"]
     modes = {path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_file()}
     assert len(modes) == 1  # a server of another user reads all of them, or none
 

@@ -30,9 +30,7 @@ PACKAGES = {
         "sentence-transformers<6",
     ),
     "optimum": ("optimum", "optimum-onnx"),
-    "mteb": ("mteb", "pytrec-eval-terrier", "polars", "polars-runtime-32"),
     "openvino": ("openvino",),
-    "setfit": ("setfit", "evaluate"),
 }
 Arrays = dict[str, np.ndarray]
 Consume = Callable[..., Arrays]

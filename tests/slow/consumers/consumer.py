@@ -54,10 +54,11 @@ def sentences(folder, file):
     """Embeddings by sentence-transformers, of an ONNX file if it is named."""
     from sentence_transformers import SentenceTransformer
 
-    options = {"provider": "CPUExecutionProvider", "file_name": file}
-    where = {"backend": "onnx"} if file else {}
-    options = options if file else {"dtype": "float32"}
-    model = SentenceTransformer(folder, device="cpu", model_kwargs=options, **where)
+    options = {"dtype": "float32"}
+    if file:
+        options = {"provider": "CPUExecutionProvider", "file_name": file}
+    backend = "onnx" if file else "torch"
+    model = SentenceTransformer(folder, device="cpu", backend=backend, model_kwargs=options)
     return {"embeddings": model.encode(TEXTS)}
 
 
@@ -70,35 +71,6 @@ def optimum(folder, _):
     model = (kind or ORTModelForTokenClassification).from_pretrained(folder)
     given = AutoTokenizer.from_pretrained(folder)(TEXTS[0], return_tensors="np")
     return {"logits": model(**given).logits[0]}
-
-
-def mteb(folder, _):
-    """Embeddings by the interface that a benchmark of MTEB calls."""
-    from datasets import Dataset
-    from mteb import get_task
-    from mteb.models import SentenceTransformerEncoderWrapper
-    from sentence_transformers import SentenceTransformer
-    from torch.utils.data import DataLoader
-
-    network = SentenceTransformer(folder, device="cpu", model_kwargs={"dtype": "float32"})
-    model, task = SentenceTransformerEncoderWrapper(network), get_task("KLUE-STS")
-    inputs = DataLoader(Dataset.from_dict({"text": TEXTS}), batch_size=4)
-    about = {"task_metadata": task.metadata, "hf_split": "validation", "hf_subset": "default"}
-    return {"embeddings": model.encode(inputs, **about)}
-
-
-def setfit(folder, file):
-    """Probabilities of two labels by a classifier learnt from four texts, and by its saved copy."""
-    from datasets import Dataset
-    from setfit import SetFitModel, Trainer, TrainingArguments
-
-    model = SetFitModel.from_pretrained(folder, device="cpu")
-    rows = [{"text": text, "label": number % 2} for number, text in enumerate(TEXTS[:4])]
-    options = {"output_dir": file, "batch_size": 2, "max_steps": 2, "report_to": "none"}
-    Trainer(model, TrainingArguments(**options), Dataset.from_list(rows)).train()
-    model.save_pretrained(file)
-    networks = {"now": model, "saved": SetFitModel.from_pretrained(file, device="cpu")}
-    return {name: np.array(network.predict_proba(TEXTS)) for name, network in networks.items()}
 
 
 def openvino(folder, file):
