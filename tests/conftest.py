@@ -4,6 +4,7 @@ on a CPU without units for bf16, whatever this one has: references are in fp32."
 import itertools
 import logging
 import os
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -79,16 +80,11 @@ def _dies_at(step: int, work: Callable[[], object]) -> bool:
     if child == 0:
         steps = itertools.count()
 
-        def dying(call: Callable[..., object]) -> Callable[..., object]:
-            def replacement(*arguments: object, **options: object) -> object:
-                if next(steps) == step:
-                    os._exit(9)
-                return call(*arguments, **options)
+        def die(event: str, _: object) -> None:
+            if event in ("os.rename", "os.rmdir", "os.remove") and next(steps) == step:
+                os._exit(9)
 
-            return replacement
-
-        for name in ("rename", "replace", "rmdir", "unlink"):
-            setattr(os, name, dying(getattr(os, name)))
+        sys.addaudithook(die)
         try:
             work()
         except BaseException:

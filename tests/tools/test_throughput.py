@@ -85,19 +85,3 @@ def test_costs_are_of_all_processes_also_of_those_left_behind(tmp_path):
     assert 0.69 < behind.cpu_seconds < 2
     with pytest.raises(ValueError, match=r"(?s)status 3.*last words"):
         run_measured([sys.executable, "-c", "print('last words'); exit(3)"], tmp_path / "log")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("pretrain --device cpu --size tiny --dropout 1.5", "dropout"),
-        ("pretrain --rounds 0", "rounds"),
-        ("corpus --against HEAD --data-dir nowhere", "give --data-dir DIR"),
-        ("corpus --against nowhere --megabytes 0.01", "--against nowhere: no commit"),
-    ],
-)
-def test_what_cannot_be_measured_is_refused(words: str, message: str, capsys):
-    assert main(words.split()) == 1
-    said = capsys.readouterr().err
-    assert message in said
-    assert "fault of electrify" not in said

@@ -8,16 +8,9 @@ from electrify.storage.encodings import decode_file, decode_line, guess_encoding
 from tests.pipeline.cases import read_cases
 
 KOREAN = "한국어 문장입니다. 첫째 줄과 둘째 줄이 있습니다."
-JAPANESE = "これは日本語の文です。二つ目の文もあります。"
-CHINESE = "今天天气很好，我和朋友一起去了公园。"
-RUSSIAN = "Это русский текст. Вот ещё одно предложение."
-GERMAN = "Grüße aus Köln, schöne Straßen und fröhliche Gäste."
 
 
-@pytest.mark.parametrize(
-    ("encoding", "text"),
-    read_cases(__file__)["guessed"],
-)
+@pytest.mark.parametrize(("encoding", "text"), read_cases(__file__)["guessed"])
 def test_the_encoding_is_guessed_though_the_language_is_not_known(encoding, text):
     for num_lines in (1, 40):
         assert guess_encoding((text + "\n").encode(encoding) * num_lines) == encoding
