@@ -1,10 +1,9 @@
-"""One of several processes that do what they are told, started by our command or by torchrun."""
+"""One of several processes that do what they are told, started by our command."""
 
 import json
 import os
 import pickle
 import signal
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import torch
 
 from electrify.config.run import RunConfig
 from electrify.stage import trackers
-from electrify.system.progress import Stopped, setup_logging
+from electrify.system.progress import Stopped
 from model import data as data_module
 from model import pretrain as pretrain_module
 from model.compiled import FastStep
@@ -82,8 +81,3 @@ def work(path: str) -> None:
         if config := task.get("stopped"):
             found["stopped"] = stop_and_continue(config, ranks)
         Path(f"{path}.{ranks.rank}.json").write_text(json.dumps(found))
-
-
-if __name__ == "__main__":
-    setup_logging()
-    work(sys.argv[1])

@@ -2,6 +2,8 @@
 address is whole or not there, and a fresh machine goes on from it."""
 
 import json
+import math
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -78,6 +80,11 @@ def changed(config: RunConfig, **options: object) -> RunConfig:
     return make_config(Path(config.output_dir), **options)
 
 
+def _edit(folder: Path, **changes: object) -> None:
+    path = folder / "state.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
 def _flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -92,11 +99,22 @@ def _flip(path: Path) -> None:
         lambda folder: (folder / "model.safetensors").write_bytes(b""),
         lambda folder: (folder / "state.json").write_text('{"step": 8, "sha'),
         lambda folder: (folder / "state.json").unlink(),
+        lambda folder: (folder / "state.json").write_text("[]"),
+        *(
+            partial(_edit, **change)
+            for change in (
+                *({"step": math.inf}, {"step": "7"}, {"identity": []}),
+                {"identity": {"options": 3}},
+            )
+        ),
     ],
 )
 def test_a_damaged_one_falls_back_to_the_one_before(tmp_path, damage, caplog):
     save(tmp_path, None, 4, 8)
     damage(tmp_path / "checkpoint-8")
+    assert newest_state(tmp_path)["step"] == 4
+    with pytest.raises(ValueError, match="checkpoint-8 is damaged"):
+        load_model(tmp_path / "checkpoint-8", trained(1)[0])
     assert resumed(tmp_path, None) == 4
     assert "checkpoint-8 is damaged" in caplog.text
 
@@ -174,26 +192,6 @@ def test_a_run_is_what_decides_its_result(config):
     index = Path(config.output_dir) / "shards" / "index.json"
     index.write_text(index.read_text() + "\n")
     assert run_identity(config) != identity
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *('{"step": Infinity}', '{"step": "7"}', '{"identity": []}', "[]"),
-        '{"identity": {"options": 3}}',
-    ],
-)
-def test_a_state_of_another_form_is_damaged(tmp_path, text):
-    model, optimizer = trained(7)
-    save_checkpoint(tmp_path, 7, model, optimizer, newest(1), {})
-    path = tmp_path / "checkpoint-7" / "state.json"
-    change = json.loads(text)
-    content = json.loads(path.read_text()) | change if change else change
-    path.write_text(json.dumps(content))
-    assert newest_state(tmp_path) == {}
-    assert load_latest(tmp_path, model, optimizer, {}) == 0
-    with pytest.raises(ValueError, match="checkpoint-7 is damaged"):
-        load_model(tmp_path / "checkpoint-7", model)
 
 
 # --- copies at an address -------------------------------------------------------------------------

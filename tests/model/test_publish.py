@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +11,10 @@ import pytest
 from huggingface_hub import HfApi, RepoUrl
 
 from electrify.api import publish
-from electrify.config.load import parse_config
-from electrify.config.run import RunConfig
+from electrify.config.run import ExportConfig, RunConfig
 from electrify.stage.folder import Stage
 from electrify.stage.run import run_stage
+from tests.model.conftest import run_of
 
 NETWORKS = ["discriminator", "encoder", "generator"]
 
@@ -53,8 +52,8 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Callable[[str | None], RunConfig]:
-    """The config of a finished run, with a file of the user's beside those of the run."""
+def config(tmp_path: Path) -> RunConfig:
+    """Of a finished run, with a file of the user's beside those of the run."""
 
     def work(folder: Path) -> dict[str, int]:
         for name in NETWORKS:
@@ -63,19 +62,11 @@ def make(tmp_path: Path) -> Callable[[str | None], RunConfig]:
                 (folder / name / file).write_text(name)
         return {}
 
-    def make(licence: str | None) -> RunConfig:
-        run_stage(Stage("export", tmp_path / "export", {}), work)
-        (tmp_path / "export" / "discriminator" / "notes.txt").write_text("the user's own")
-        source = {"kind": "text", "language": "ko", "path": "none.txt"}
-        raw = {"name": "mine", "output_dir": str(tmp_path), "clean": {"sources": [source]}}
-        return parse_config(raw | {"export": {"licence": licence} if licence else {}})
-
-    return make
-
-
-@pytest.fixture
-def config(make: Callable[[str | None], RunConfig]) -> RunConfig:
-    return make("mit")
+    run_stage(Stage("export", tmp_path / "export", {}), work)
+    (tmp_path / "export" / "discriminator" / "notes.txt").write_text("the user's own")
+    return run_of(tmp_path).model_copy(
+        update={"name": "mine", "export": ExportConfig(licence="mit")}
+    )
 
 
 def test_each_network_has_a_repository_with_the_files_of_the_run(hub: Hub, config: RunConfig):
@@ -118,10 +109,8 @@ def test_what_cannot_be_published_is_named_before_the_first_file(
     assert not any(hub.files.values())
 
 
-def test_weights_of_unknown_licence_and_a_run_without_them_are_refused(
-    hub: Hub, make: Callable[[str | None], RunConfig]
-):
-    config = make(None)
+def test_weights_of_unknown_licence_and_a_run_without_them_are_refused(hub: Hub, config: RunConfig):
+    config = config.model_copy(update={"export": ExportConfig()})
     with pytest.raises(ValueError, match="nobody has said what licence"):
         publish(config)
     shutil.rmtree(Path(config.output_dir) / "export")

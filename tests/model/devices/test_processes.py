@@ -129,23 +129,6 @@ def test_a_signal_to_one_stops_all_after_one_save_and_the_same_again_finishes(
     pretrain(config)
 
 
-@pytest.mark.slow
-def test_torchrun_starts_them(tmp_path):
-    write_tiny_shards(tmp_path / "shards")
-    task, path = {"runs": [(short_config(tmp_path), tmp_path / "run")]}, "task.pkl"
-    tmp_path.joinpath(path).write_bytes(pickle.dumps(task))
-    words = "-m torch.distributed.run --standalone --local-addr 127.0.0.1 --nproc-per-node 2"
-    done = subprocess.run(
-        [sys.executable, *words.split(), ranks_program.__file__, str(tmp_path / path)],
-        env=os.environ | {"PYTHONPATH": str(Path.cwd()), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    assert len([*tmp_path.glob(f"{path}.*.json")]) == 2
-
-
 # --- one process ----------------------------------------------------------------------------------
 
 

@@ -3,25 +3,10 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pipeline.decontaminate.match import Decontaminated, Match
 from pipeline.report.counts import MAX_SOURCES, OTHER, Tally, report_json, tally_from_json
 from pipeline.rules.quality import Drop
-
-
-@given(st.sets(st.integers(0, 300), max_size=60), st.integers(1, 6))
-def test_the_example_does_not_depend_on_how_rows_are_divided(numbers, num_parts):
-    whole, merged = Tally(), Tally()
-    for part in range(num_parts):
-        tally = Tally()
-        for number in sorted(numbers)[part::num_parts]:
-            for one in (tally, whole):
-                one.add_example("empty", number, f"text {number}".format, "ko")
-        merged.add(tally_from_json(tally.to_json()))
-    assert merged.examples == whole.examples
-    assert len(merged.examples) == bool(numbers)
 
 
 def _url(n):

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.sources.input_file import Fault, Raw, TooLong
-from pipeline.sources.lines import read_lines
+from pipeline.sources.lines import read_lines, to_utf8
 from tests.pipeline.sources.reading import (
     LINE_BYTES,
     read_data,
@@ -337,3 +337,24 @@ def test_a_table_whose_first_row_is_data(tmp_path):
     assert fault.detail == "1 cells; there are 2 columns"
     (fault,) = read_data(tmp_path, data, "tsv")
     assert "name the columns if the first row does not" in fault.detail
+
+
+@given(
+    st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"])),
+    st.sampled_from(["utf-16", "gb18030", "utf-7", "utf-32-be"]),
+    st.integers(1, 9),
+)
+def test_chunks_may_end_within_a_character(text, encoding, chunk_bytes):
+    data = text.encode(encoding)
+    chunks = [data[i : i + chunk_bytes] for i in range(0, len(data), chunk_bytes)]
+    # GB 18030 has two characters of the private use area moved: what it reads is the reference
+    assert b"".join(to_utf8(chunks, encoding)) == data.decode(encoding).encode()
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8-sig"])
+def test_a_byte_order_mark_counts_more_than_the_config(tmp_path, encoding):
+    mark, line = "\ufeff" if encoding == "utf-16-be" else "", "한국어 문장입니다."
+    data = f"{mark}{line}\n{line}".encode(encoding)
+    for named in ("utf-8", "cp949"):
+        items = read_data(tmp_path, data, "text", encoding=named, document="line")
+        assert [item.text for item in items] == [line] * 2
