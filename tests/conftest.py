@@ -35,20 +35,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if collection_path == Path(__file__).parent / "slow" and not is_named else None
 
 
-_REAL_BF16_FLAG = cpu.bf16_flag
-
-
 @pytest.fixture(scope="session", autouse=True)
 def no_bf16_units() -> Iterator[None]:
     """Before fixtures of modules: what bf16 is worth is asked once a process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cpu, "bf16_flag", lambda: None)
+        patch.setattr(cpu, "_CPUINFO", Path(os.devnull))
         yield
-
-
-@pytest.fixture
-def real_bf16_flag() -> Callable[[], str | None]:
-    return _REAL_BF16_FLAG
 
 
 @pytest.fixture(autouse=True)

@@ -110,15 +110,9 @@ def test_the_wheel_alone_looks_at_texts_and_checks_configs(run, tmp_path: Path):
 def test_each_extra_is_enough_for_its_stages(run, tmp_path: Path):
     small = [
         f"output_dir={json.dumps(str(tmp_path / 'out'))}",
-        "vocab.size=4000",
         'vocab.pretokenizer="whitespace"',
-        "pretrain.num_hidden_layers=1",
-        "pretrain.hidden_size=64",
-        "pretrain.intermediate_size=128",
-        "pretrain.embedding_size=32",
         "pretrain.num_steps=2",
         "pretrain.warmup_steps=1",
-        "pretrain.batch_size=4",
         "evaluate.seeds=[0]",
         "evaluate.num_epochs=0.1",
     ]

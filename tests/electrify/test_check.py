@@ -44,7 +44,10 @@ def config(tmp_path: Path):
     [
         ({"pretrain": {"device": "cuda"}}, r'pretrain\.device = "cuda"'),
         ({"evaluate": {"device": "cuda"}}, r'evaluate\.device = "cuda"'),
-        ({"pretrain": {"initial_model": "./no-such"}}, "no such folder"),
+        (  # all problems at once
+            {"vocab": {"extend": "none/vocab"}, "pretrain": {"initial_model": "./none"}},
+            r"(?s)none/vocab.*no such folder",
+        ),
         (
             {"pretrain": {"initial_model": "model/shipped/ko-modern/discriminator"}},
             r"does not fit the config: .*Set .*pretrain\.architecture = \"modern\"",
@@ -55,17 +58,11 @@ def config(tmp_path: Path):
     ],
 )
 def test_what_cannot_work_is_named(config, sections, named, monkeypatch: pytest.MonkeyPatch):
-
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(ValueError, match=named):
         check_run(config(**sections))
-
-
-def test_all_problems_are_named_at_once(config):
-    with pytest.raises(ValueError, match=r"(?s)none/vocab.*no such folder"):
-        check_run(config(vocab={"extend": "none/vocab"}, pretrain={"initial_model": "./none"}))
 
 
 def test_a_folder_here_does_not_hide_a_model_of_the_hub(

@@ -75,16 +75,11 @@ def _escaped(cell):
 
 
 def test_a_backslash_that_stands_before_no_mark_is_a_character():
-    """As Spark and PHP write: marks alone are escaped."""
+    """As Spark and PHP write: marks alone are escaped. In another table it is always one."""
     text = 'id,text\n1,"그는 \\"네\\", 라고 C:\\new"\n2,"x \\alpha, y"\n'
     assert guess_escape(text, ",") == "\\"
-    assert _read(text, ",", escape="\\")[1:] == [
-        ("1", '그는 "네", 라고 C:\\new'),
-        ("2", "x \\alpha, y"),
-    ]
-
-
-def test_a_backslash_of_another_table_is_a_character():
+    rows = [("1", '그는 "네", 라고 C:\\new'), ("2", "x \\alpha, y")]
+    assert _read(text, ",", escape="\\")[1:] == rows
     for text in (
         'id,text\n1,좋아요 C:\\new\n3,"좋다\\" 는 말\n4,끝 \\alpha\n',
         'a,b\n"C:\\",1\n"D:\\",2\n',
@@ -126,16 +121,10 @@ def test_the_first_line_in_which_a_spreadsheet_names_its_delimiter_is_no_row():
 
 def test_one_column_of_texts_with_commas_has_no_delimiter():
     assert guess_delimiter("text\na,1\nb,2\n") == ","  # a name is missing
-    assert _read(text := "text\n하나, 둘\n셋, 넷\n", guess_delimiter(text))[1:] == [
-        ("하나, 둘",),
-        ("셋, 넷",),
-    ]
-    text = 'text\n하나, 둘\n하나, 둘, 셋\n"하나\n둘"\n'
-    assert _read(text, guess_delimiter(text))[1:] == [
-        ("하나, 둘",),
-        ("하나, 둘, 셋",),
-        ("하나\n둘",),
-    ]
+    for texts in (["하나, 둘", "셋, 넷"], ["하나, 둘", "하나, 둘, 셋", '"하나\n둘"']):
+        text = "\n".join(["text", *texts, ""])
+        expected = [(cell.strip('"'),) for cell in texts]
+        assert _read(text, guess_delimiter(text))[1:] == expected
 
 
 PAIRS = [*zip(TEXTS[:4], TEXTS[4:], strict=True)]

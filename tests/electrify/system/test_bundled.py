@@ -47,9 +47,8 @@ def test_an_own_config_hides_no_other(elsewhere: Path):
     (elsewhere / "configs/mine.toml").write_text('extends = "ko-modern.toml"\nname = "mine"')
     assert Path(find_bundled("configs/demo.toml")).is_file()
     assert {"configs/mine.toml", "configs/demo.toml"} <= set(config_names())
-    assert (
-        load_config("configs/mine.toml").pretrain == load_config("configs/ko-modern.toml").pretrain
-    )
+    mine, extended = (load_config(f"configs/{name}.toml") for name in ("mine", "ko-modern"))
+    assert mine.pretrain == extended.pretrain
 
 
 def test_a_wheel_has_the_configs_in_its_package(elsewhere: Path, monkeypatch):
