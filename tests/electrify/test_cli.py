@@ -162,11 +162,7 @@ def test_every_line_of_validate_can_be_set():
     [
         ("run", "or `overwrite` of `evaluate.data_dir`", "or --overwrite of `evaluate.data_dir`"),
         ("evaluate", "or `evaluate.data_dir`", "or --data-dir"),
-        (
-            "evaluate",
-            "as in `evaluate.batch_size=9`, `name`",
-            "as in --set evaluate.batch_size=9, --name",
-        ),
+        ("evaluate", "`evaluate.batch_size=9`, `name`", "--set evaluate.batch_size=9, --name"),
         ("evaluate", "`a.b=it's.txt`", "--set 'a.b=it'\"'\"'s.txt'"),
         ("ls", "`electrify ls` of `transformers`", "`electrify ls` of `transformers`"),
     ],

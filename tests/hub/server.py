@@ -61,9 +61,6 @@ class Hub:
         self.revisions[kind, name].setdefault("main", commit)
         return commit
 
-    def files(self, kind: str, name: str) -> Files:
-        return self.commits[kind, name][self.revisions[kind, name]["main"]]
-
     def environ(self, home: Path) -> dict[str, str]:
         """Of a process that asks this hub and keeps what it reads below `home`."""
         of_hub = {"HF_ENDPOINT": self.url, "HF_HOME": str(home), "HF_TOKEN": "made-up"}

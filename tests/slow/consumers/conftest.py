@@ -30,6 +30,7 @@ PACKAGES = {
         "sentence-transformers<6",
     ),
     "optimum": ("optimum", "optimum-onnx"),
+    "mteb": ("mteb", "pytrec-eval-terrier", "polars", "polars-runtime-32"),
     "openvino": ("openvino",),
 }
 Arrays = dict[str, np.ndarray]

@@ -73,6 +73,21 @@ def optimum(folder, _):
     return {"logits": model(**given).logits[0]}
 
 
+def mteb(folder, _):
+    """Embeddings by the interface that a benchmark of MTEB calls."""
+    from datasets import Dataset
+    from mteb import get_task
+    from mteb.models import SentenceTransformerEncoderWrapper
+    from sentence_transformers import SentenceTransformer
+    from torch.utils.data import DataLoader
+
+    network = SentenceTransformer(folder, device="cpu", model_kwargs={"dtype": "float32"})
+    model, task = SentenceTransformerEncoderWrapper(network), get_task("KLUE-STS")
+    inputs = DataLoader(Dataset.from_dict({"text": TEXTS}), batch_size=4)
+    about = {"task_metadata": task.metadata, "hf_split": "validation", "hf_subset": "default"}
+    return {"embeddings": model.encode(inputs, **about)}
+
+
 def openvino(folder, file):
     """Both outputs of an ONNX file by length."""
     from openvino import Core

@@ -59,6 +59,11 @@ def test_sentence_transformers(
     assert largest(f"sentence-transformers 5, {file or 'torch'}", found, embeddings) < 1e-5
 
 
+def test_a_model_of_mteb(encoder: Path, consume: Consume, embeddings: np.ndarray):
+    found = consume("mteb", encoder, "mteb")["embeddings"]
+    assert largest("MTEB, ten texts", found, embeddings) < 1e-5
+
+
 def test_optimum(converted: Path, consume: Consume, torch_says: Arrays):
     names = ("transformers 4", "optimum")
     logits = consume("optimum", converted / "discriminator", *names)["logits"]
