@@ -12,6 +12,7 @@ import pytest
 from huggingface_hub import metadata_load
 
 from benchmarks.analysis.inspect import SENTENCES
+from benchmarks.results.results import RESULTS, read_results
 from electrify.cli import main
 from electrify.stage.folder import read_manifest
 from tests.test_docs import COMMANDS
@@ -36,10 +37,6 @@ def run_demo(folder: Path, *extra: str) -> int:
     for override in SHORT:
         words += ["--set", override]
     return main(words)
-
-
-def read_lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -81,13 +78,8 @@ def test_a_second_run_makes_the_same_bytes(demo: Path, tmp_path: Path):
     for stage in ("clean", "vocab", "shards", "pretrain", "export"):
         first, second = read_manifest(demo / stage), read_manifest(tmp_path / "second" / stage)
         assert first["digest"] == second["digest"], stage
-    scores = [
-        [
-            (record["task"], record["role"], record["seed"], record["value"])
-            for record in map(json.loads, read_lines(folder / "evaluate" / "results.jsonl"))
-        ]
-        for folder in (demo, tmp_path / "second")
-    ]
+    runs = [read_results(run / "evaluate" / RESULTS) for run in (demo, tmp_path / "second")]
+    scores = [[(of.task, of.role, of.seed, of.value) for of in results] for results in runs]
     assert scores[0] == scores[1]
     assert {role for _, role, _, _ in scores[0]} == {"pretrained", "random-init", "bag-of-words"}
 

@@ -1,4 +1,3 @@
-import itertools
 import json
 
 import numpy as np
@@ -7,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.vocab.shard_files import SPECIAL, read_all, write_shards
-from vocab.shards.files import Shard, ShardWriter, TokenShards, TokenStream, token_dtype
+from vocab.shards.files import Shard, TokenShards, TokenStream, token_dtype
 
 
 def write(folder, documents, vocab_size=1000, shard_tokens=16):
@@ -31,32 +30,6 @@ def test_a_stream_is_the_documents_of_its_language(tmp_path):
         assert read_all(stream) == flat
     assert shards.languages("train") == ["en", "ko"]
     assert shards.languages("valid") == ["ko"]
-
-
-@settings(max_examples=15)
-@given(st.lists(st.integers(1, 40), min_size=1, max_size=40), st.integers(1, 40), st.data())
-def test_grouping_of_documents_does_not_move_shard_borders(
-    tmp_path_factory, lengths, shard_tokens, data
-):
-    offsets = np.cumsum([0, *lengths]).astype(np.int64)
-    tokens = np.arange(offsets[-1], dtype=np.uint16)
-    cuts = data.draw(st.lists(st.integers(0, len(lengths)), max_size=5))
-    one, many = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("many")
-    writer = ShardWriter(one, 5000, shard_tokens)
-    writer.add(tokens, offsets)
-    grouped = ShardWriter(many, 5000, shard_tokens)
-    borders = [0, *sorted(cuts), len(lengths)]
-    for first, last in itertools.pairwise(borders):
-        part = offsets[first : last + 1]
-        own = part - part[0]
-        grouped.add(tokens[part[0] : part[-1]], own)
-    entries = writer.close()
-    assert entries == grouped.close()
-    for entry in entries:
-        for name in (entry.tokens, entry.offsets):
-            assert (one / name).read_bytes() == (many / name).read_bytes()
-    assert all(entry.num_tokens >= shard_tokens for entry in entries[:-1])
-    assert sum(entry.num_tokens for entry in entries) == len(tokens)
 
 
 @pytest.mark.parametrize(("vocab_size", "dtype"), [(65_536, np.uint16), (65_537, np.uint32)])

@@ -13,7 +13,6 @@ from vocab.shards.sequences import (
     PackedSequences,
     Schedule,
     SequenceReader,
-    hash_pair,
     make_key,
     permute,
     sampling_fractions,
@@ -100,17 +99,6 @@ def test_every_place_is_as_likely_and_keys_differ():
     # in a long order, neighbours have nothing to do with each other
     order = permute(1, np.arange(100_000), 100_000)
     assert abs(np.corrcoef(order[:-1], order[1:])[0, 1]) < 0.01
-
-
-def test_hash_is_splitmix64():
-    # the finaliser of Steele et al. (2014) on 1, in exact integers
-    def mix(z):
-        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-        z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
-        return z ^ (z >> 31)
-
-    expected = [mix((mix(7) + i * 0x9E3779B97F4A7C15) % 2**64) for i in range(5)]
-    assert hash_pair(7, np.arange(5)).tolist() == expected
 
 
 FIRST_ID = {"ko": 10, "en": 110, "fr": 210}  # a language's tokens start here
