@@ -34,9 +34,6 @@ class Trained:
         copies = {name: tensor.clone() for name, tensor in tensors.items()}  # not the mapped files
         return cls(records_of(folder), copies)
 
-    def after(self, step: int) -> "Trained":
-        return Trained([r for r in self.records if r["step"] > step], self.tensors)
-
     def check_same(self, wanted: "Trained") -> None:
         """All but clock times, to the bit."""
         own, others = (

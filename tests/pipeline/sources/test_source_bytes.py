@@ -2,19 +2,19 @@
 
 import bz2
 import gzip
+import io
 import json
 import lzma
 import random
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
 
 import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
+from fsspec.implementations.memory import MemoryFile
 
 from electrify.system.outcome import UserError
 from pipeline.sources.files import expand_sources, fingerprints
@@ -25,46 +25,19 @@ _NUMBERS = random.Random(0)
 TEXTS = [f"글 {_NUMBERS.randbytes(60).hex()}" for _ in range(1000)]  # no packing makes it small
 
 
-class _FaultyFile(MemoryFile):
-    """Breaks off half way: by an error of a type that no reader knows, or as if it were all."""
+def break_off(monkeypatch, error: Exception | None) -> None:
+    """Files in memory end half way: by an error of a type that no reader knows, or as if it were
+    all."""
 
-    error: Exception | None = None
-
-    def read(self, size=-1):
-        """Bytes of the first half."""
+    def read(self: MemoryFile, size: int = -1) -> bytes:
         place, half = self.tell(), len(self.getbuffer()) // 2
         if size < 0 or place + size > half:
-            if self.error is not None:
-                raise self.error
+            if error is not None:
+                raise error
             size = max(0, half - place)
-        return super().read(size)
+        return io.BytesIO.read(self, size)
 
-
-class _FaultyFileSystem(MemoryFileSystem):
-    protocol = "faulty"
-    store: ClassVar = {}
-    pseudo_dirs: ClassVar = [""]
-    breaks = False
-
-    @classmethod
-    def _strip_protocol(cls, path):
-        return MemoryFileSystem._strip_protocol(path.removeprefix("faulty://"))
-
-    def _open(self, path, mode="rb", **options):
-        opened = super()._open(path, mode, **options)
-        if self.breaks and mode == "rb":
-            opened.__class__ = _FaultyFile
-        return opened
-
-
-@pytest.fixture
-def faulty():
-    """A file system whose files break off once `breaks` is set."""
-    fsspec.register_implementation("faulty", _FaultyFileSystem, clobber=True)
-    filesystem = fsspec.filesystem("faulty")
-    filesystem.store.clear()
-    filesystem.breaks, _FaultyFile.error = False, None
-    return filesystem
+    monkeypatch.setattr(MemoryFile, "read", read)
 
 
 ROWS = [{"text": text} for text in TEXTS]
@@ -97,25 +70,26 @@ KINDS = {"parquet": "parquet", "xml": "wikipedia", "wet": "wet"}
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("error", [TimeoutError("no answer"), None])
-def test_what_breaks_off_on_its_way_is_an_error(faulty, name, error):
-    faulty.pipe(f"/set/{name}", FILES[name])
-    source = source_of(KINDS.get(name.split(".")[1], "jsonl"), f"faulty://set/{name}")
+def test_what_breaks_off_on_its_way_is_an_error(monkeypatch, name, error):
+    memory = fsspec.filesystem("memory")
+    memory.pipe(f"/set/{name}", FILES[name])
+    source = source_of(KINDS.get(name.split(".")[1], "jsonl"), f"memory://set/{name}")
     files = expand_sources([source])
     told: list[int] = []
     items = read_files([replace(file, on_read=told.append) for file in files], source)
     assert all(isinstance(item, Raw) for item in items)
     assert len(items) == len(TEXTS)
-    size = len(faulty.cat(f"/set/{name}"))
+    size = len(FILES[name])
     if name == "a.parquet":  # its footer is read first, and parts of it again
         assert size <= sum(told) < 2 * size
     else:
         assert sum(told) == size
-    faulty.breaks, _FaultyFile.error = True, error
+    break_off(monkeypatch, error)
     reason = rf"{type(error).__name__}: {error}" if error else "EOFError: it ends after .* bytes"
-    with pytest.raises(UserError, match=rf"faulty://.*{name} cannot be read: {reason}"):
+    with pytest.raises(UserError, match=rf"memory://.*{name} cannot be read: {reason}"):
         read_files(files, source)
-    faulty.rm(f"/set/{name}")
-    with pytest.raises(UserError, match=rf"faulty://.*{name} cannot be read: FileNotFoundError"):
+    memory.rm(f"/set/{name}")
+    with pytest.raises(UserError, match=rf"memory://.*{name} cannot be read: FileNotFoundError"):
         read_files(files, source)
     with pytest.raises(UserError, match="cannot be read: FileNotFoundError"):
         fingerprints(files)
