@@ -10,13 +10,6 @@ from electrify.config.fields import check_language
 from electrify.config.load import evaluation_of, load_config
 from tests.pipeline.cases import read_cases
 
-
-def write(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "run.toml"
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
 MINIMAL_TOML = """
 name = "x"
 output_dir = "out/x"
@@ -58,13 +51,12 @@ def test_a_config_of_windows_and_a_home_are_read(tmp_path: Path, monkeypatch):
     assert config.vocab.extend == "/home/someone/v"
 
 
-@pytest.mark.parametrize(
-    ("override", "message"),
-    read_cases(__file__)["errors"],
-)
+@pytest.mark.parametrize(("override", "message"), read_cases(__file__)["errors"])
 def test_errors_name_key_value_and_what_would_be_right(tmp_path: Path, override, message):
+    path = tmp_path / "run.toml"
+    path.write_text(MINIMAL_TOML, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
-        load_config(write(tmp_path, MINIMAL_TOML), [override])
+        load_config(path, [override])
 
 
 @pytest.mark.parametrize(

@@ -31,16 +31,13 @@ def _refusal(key: str, value: object) -> str:
     return str(refused.value)
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_a_removed_key_is_refused_with_what_to_do_instead(key: str):
-    assert f"is gone: {KEYS[key]}" in _refusal(key, True)
+REMOVED = [(key, True, sentence) for key, sentence in KEYS.items()]
+REMOVED += [(key, value, said) for key, of in VALUES.items() for value, said in of.items()]
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [(key, value) for key in VALUES for value in VALUES[key]]
-)
-def test_a_removed_value_is_refused_with_what_to_do_instead(key: str, value: str):
-    assert f"is gone: {VALUES[key][value]}" in _refusal(key, value)
+@pytest.mark.parametrize(("key", "value", "sentence"), REMOVED)
+def test_a_removed_key_or_value_is_refused_with_what_to_do_instead(key, value, sentence):
+    assert f"is gone: {sentence}" in _refusal(key, value)
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -58,8 +55,5 @@ def test_a_removed_option_is_refused_with_what_to_do_instead(row: str, capsys):
 
 
 def test_each_sentence_stands_in_the_middle_of_another():
-    sentences = [*KEYS.values(), *VERBS.values(), *OPTIONS.values()]
-    sentences += [sentence for values in VALUES.values() for sentence in values.values()]
-    assert not [
-        each for each in sentences if each != each.strip() or each.endswith(".") or not each
-    ]
+    sentences = [*(said for *_, said in REMOVED), *VERBS.values(), *OPTIONS.values()]
+    assert not [said for said in sentences if not said or said != said.strip(" .")]
