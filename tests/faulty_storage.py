@@ -15,11 +15,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-REFUSALS = (429, 500, 502, 503, 504)
 DROPPED = "connection dropped before the request was done"
 LOST = "answer lost"
 CUT = "answer cut off in the middle"
-FAULTS: tuple[int | str, ...] = (*REFUSALS, DROPPED, LOST, CUT)
+FAULTS: tuple[int | str, ...] = (429, 500, 502, 503, 504, DROPPED, LOST, CUT)
 
 
 class FaultyStorage:

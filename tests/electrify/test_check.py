@@ -26,12 +26,8 @@ def config(tmp_path: Path):
 
     def config(**sections: dict[str, object]) -> RunConfig:
         source = {"kind": "jsonl", "language": "en", "path": str(tmp_path / "*.jsonl")}
-        raw = {
-            "name": "x",
-            "output_dir": str(tmp_path / "out"),
-            "clean": {"sources": [source]},
-            "vocab": {"size": 500},
-        }
+        raw = {"name": "x", "output_dir": str(tmp_path / "out"), "vocab": {"size": 500}}
+        raw["clean"] = {"sources": [source]}
         for name, section in sections.items():
             raw[name] = raw.get(name, {}) | section if isinstance(section, dict) else section
         return parse_config(raw)

@@ -15,7 +15,6 @@ from tests.hub.server import Hub
 
 _SENTENCE = "서울 한국 기차역에서 만나서 함께 떠나는 사람들"
 _TAG = "ner_tags"
-_TURN = {"role": "user", "text": f"{_SENTENCE}이 박물관을 찾아요."}
 # what rows of a kind have beside texts and label
 _OF_KIND: Mapping[str, Mapping[str, Any]] = {
     "relations": {
@@ -39,7 +38,7 @@ _OF_KIND: Mapping[str, Mapping[str, Any]] = {
     },
     "dialogue": {
         "dialogue": [
-            {**_TURN, "state": ["관광-종류-박물관"]},
+            {"role": "user", "text": "박물관을 찾아요.", "state": ["관광-종류-박물관"]},
             {"role": "sys", "text": "네.", "state": []},
         ]
     },

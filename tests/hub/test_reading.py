@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -11,6 +10,7 @@ import pytest
 from datasets import ClassLabel
 from transformers import ElectraForPreTraining
 
+from benchmarks.results.results import RESULTS, read_results
 from benchmarks.tasks.load import REVISIONS
 from benchmarks.tasks.registry import TASKS
 from tests.benchmarks.conftest import build_tokenizer, save_electra
@@ -60,11 +60,6 @@ def _evaluate(
     return electrify("evaluate", "--model", model, "--data-dir", "hub", *named, *words, *changes)
 
 
-def _results(folder: Path) -> list[dict[str, Any]]:
-    lines = (folder / "evaluate" / "results.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
-
-
 def _add_text(hub: Hub, name: str) -> None:
     rows = [{"text": text, "url": f"u{n}"} for n, text in enumerate(SENTENCES)]
     hub.add("datasets", name, {"train-00000-of-00001.parquet": parquet(rows)})
@@ -108,7 +103,8 @@ def test_a_busy_hub_is_asked_again(hub: Hub, electrify: Electrify, fault: int):
 def test_a_task_of_each_kind_is_scored(electrify: Electrify, tiny: Files):
     names = {type(task): name for name, task in TASKS.items() if task.hub}.values()
     assert _evaluate(electrify, *[f"--task={name}" for name in names], name="few").status == 0
-    assert {*names} == {result["task"] for result in _results(electrify.folder / "out/few")}
+    results = read_results(electrify.folder / f"out/few/evaluate/{RESULTS}")
+    assert {*names} == {result.task for result in results}
 
 
 def test_a_data_set_without_a_record_is_a_task_of_ones_own(
@@ -134,10 +130,11 @@ def test_a_data_set_without_a_record_is_a_task_of_ones_own(
     assert f"own task made/boolq:boolq: commit {commit}" in ended.text
     assert "made/boolq: 1.7 MB of data to download" in ended.text
     assert "its test split has no labels and is left out" in ended.text
-    (result,) = _results(electrify.folder / "out/own")
-    assert (result["task"], result["split"], result["num_examples"]) == ("boolq-boolq", "dev", 12)
-    assert result["own_task"]["labels"] == ["no", "yes"]
-    assert result["own_task"]["text_fields"] == ["paragraph", "question"]
+    (result,) = read_results(electrify.folder / f"out/own/evaluate/{RESULTS}")
+    assert (result.task, result.split, result.num_examples) == ("boolq-boolq", "dev", 12)
+    assert result.own_task
+    assert result.own_task["labels"] == ["no", "yes"]
+    assert result.own_task["text_fields"] == ["paragraph", "question"]
     gone = _evaluate(electrify, "--own-task=made/gone:x", name="gone")
     assert "nothing of this name" in gone.error
 

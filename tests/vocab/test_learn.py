@@ -133,13 +133,8 @@ def test_first_pieces_keep_their_ids(words, surplus):
     pieces = train(words, size, first_pieces=tuple(base), surplus=surplus)
     assert pieces[: len(base)] == base
     assert len(pieces) == len(set(pieces)) == size
-
-
-@settings(max_examples=30)
-@given(COUNTED)
-def test_an_old_vocabulary_of_the_wanted_size_is_kept_as_it_is(words):
-    base = (*SPECIAL_TOKENS, "zz", "a", "ab")
-    assert train(words, len(base), first_pieces=base, extend="old", surplus=0.3) == [*base]
+    old = {"first_pieces": tuple(base), "extend": "old", "surplus": surplus}
+    assert train(words, len(base), **old) == base  # it has the wanted size already
 
 
 def test_new_characters_take_at_most_half_of_what_is_added_most_frequent_first(words, caplog):
