@@ -67,10 +67,6 @@ def tables(text: str) -> list[list[list[str]]]:
     return [[table[0], *table[2:]] for table in rows]
 
 
-def is_of_scores(head: list[str]) -> bool:
-    return head[1] in COLUMNS
-
-
 def shown(values: Scores | tuple[Scores, Scores], task: str) -> str:
     """Mean ± sd, or the difference with Welch's interval, as the pages write it."""
     if isinstance(values, tuple):
@@ -94,7 +90,7 @@ def test_scores_are_those_of_the_csv(page: str):
             if head[0] == "encoder":
                 demo = scores("demo.csv", encoder=row[0])
                 assert row[1] == shown(demo, "sample-headlines")
-            elif is_of_scores(head):
+            elif head[1] in COLUMNS:
                 task = TASKS.get(row[0].partition(",")[0], "mean")
                 assert row[1:] == [shown(COLUMNS[column], task) for column in head[1:]]
                 num_rows += 1
@@ -123,7 +119,7 @@ def test_other_figures_are_in_the_files_that_the_page_names(page: str):
         there += [factor * n for n in there for factor in (100, 1e-6)]  # percent, millions
         for head, *rows in tables(section):
             # settings are no figures
-            for row in [] if is_of_scores(head) or head[0] in ("encoder", "setting") else rows:
+            for row in [] if head[1] in COLUMNS or head[0] in ("encoder", "setting") else rows:
                 for number, decimals in numbers(" | ".join(row[1:])):
                     assert any(abs(n - number) <= 0.5000001 / 10**decimals for n in there), (
                         f"{page}: {number} of {row[0]!r} is in none of {sorted(names)}"

@@ -4,9 +4,10 @@ writer; a killed one locks nothing."""
 import errno
 import os
 import random
-import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -288,44 +289,34 @@ with stage_lock(Path(sys.argv[1])):
 """
 
 
-def hold(folder: Path) -> subprocess.Popen[str]:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder)], stdout=subprocess.PIPE, text=True
-    )
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "held\n"
-    return holder
+@contextmanager
+def held(folder: Path) -> Iterator[int]:
+    """The process that writes the folder, and is killed in the end."""
+    words = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        yield holder.pid
+        holder.kill()
 
 
-def test_a_second_process_is_refused_with_the_first_named(stage: Stage):
-    with hold(stage.folder) as holder:
-        with pytest.raises(ValueError, match=rf"process {holder.pid} on .*, since 20\d\d-"):
+def test_a_second_process_is_refused_and_what_a_killed_one_leaves_locks_nothing(stage: Stage):
+    with held(stage.folder) as holder:
+        with pytest.raises(ValueError, match=rf"process {holder} on .*, since 20\d\d-"):
             run_stage(stage, refuse)
-        assert not stage.folder.with_name("clean.partial").exists()
-        holder.kill()
-
-
-def test_what_a_killed_process_leaves_locks_nothing(stage: Stage):
-    with hold(stage.folder) as holder:
-        holder.send_signal(signal.SIGKILL)
-    assert lock_path(stage.folder).exists()
+        assert not stage.partial.exists()
+    lock = lock_path(stage.folder)
+    assert lock.exists()
     with stage_lock(stage.folder):
-        assert f"process {os.getpid()} on " in lock_path(stage.folder).read_text()
+        assert f"process {os.getpid()} on " in lock.read_text()
     assert list(stage.folder.parent.iterdir()) == []
-
-
-def test_the_lock_left_beside_a_finished_stage_is_removed_unless_it_is_held(stage: Stage):
     assert run_stage(stage, lambda partial: {})
-    lock_path(stage.folder).write_text("of one killed after its last rename", encoding="utf-8")
-    assert not run_stage(stage, lambda partial: {})
-    assert not lock_path(stage.folder).exists()
-    holder = hold(stage.folder)
-    try:
-        assert not run_stage(stage, lambda partial: {})
-        assert lock_path(stage.folder).exists()
-    finally:
-        holder.kill()
-        holder.communicate()
+    lock.write_text("of one killed after its last rename", encoding="utf-8")
+    assert not run_stage(stage, refuse)
+    assert not lock.exists()
+    with held(stage.folder):
+        assert not run_stage(stage, refuse)
+        assert lock.exists()
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff"])
