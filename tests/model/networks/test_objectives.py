@@ -1,12 +1,11 @@
 """Every objective equals the paper's formula, written out token by token in double precision. Each
-loss trains the networks that it is meant to train, REINFORCE as its expectation says.
+loss trains the networks that it is meant to train.
 
 Of the code under test the formulas use the networks' logits alone, which other tests hold against
 `transformers`. Source: ELECTRA (Clark et al. 2020), sections 2, 3.4 and appendix F.
 """
 
 import math
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -20,7 +19,6 @@ from model.networks.batch import Masked, Outputs
 from model.networks.electra import ElectraPretrainer
 from tests.model.conftest import (
     OBJECTIVES,
-    VOCAB_SIZE,
     discriminate,
     generate,
     model_of,
@@ -220,70 +218,6 @@ def test_electra_adversarial():
     assert mean_of(out, "baseline") == pytest.approx(misses / len(chosen), rel=1e-5)
     wanted = detection_by_hand(logits, corrupted, masked.batch.input_ids, tokens_of(masked.batch))
     assert mean_of(out, "discriminator") == pytest.approx(wanted, rel=1e-5)
-
-
-# --- REINFORCE ------------------------------------------------------------------------------------
-
-
-def one_slot(model: ElectraPretrainer) -> Masked:
-    """A sequence with one chosen position."""
-    masked = model.mask(random_batch(model, rows=1, length=12, seed=4))
-    assert masked.weights.sum() == 1
-    assert masked.positions.shape == (1, 1)
-    return masked
-
-
-def with_sample(masked: Masked, probabilities: Doubles, token: int) -> Masked:
-    """The same with draws that make the generator sample `token` at the one chosen position."""
-    cumulative = np.concatenate([[0.0], probabilities.cumsum()])
-    draw = (cumulative[token] + cumulative[token + 1]) / 2
-    samples = torch.tensor([[[0.5, draw]]], dtype=torch.float64)  # 60 pieces are one block
-    noise = replace(masked.batch.noise, samples=samples)
-    return replace(masked, batch=replace(masked.batch, noise=noise))
-
-
-def gradient_of(loss: Tensor, model: ElectraPretrainer) -> dict[str, Tensor]:
-    """Gradients of the generator's own parameters."""
-    named = {
-        name: parameter
-        for name, parameter in model.named_parameters()
-        if name.startswith(("generator.", "generator_head.", "generator_embeddings."))
-    }
-    found = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
-    return {
-        name: torch.zeros_like(parameter) if gradient is None else gradient
-        for (name, parameter), gradient in zip(named.items(), found, strict=True)
-    }
-
-
-def test_reinforce_is_on_average_the_gradient_of_the_expected_reward():
-    """Over all samples that there are, each weighed by its probability; whatever the baseline."""
-    model = model_of("electra-adversarial", weight_sharing="none", mask_fraction=0.1)
-    masked = one_slot(model)
-    at, original = int(masked.positions), int(masked.originals)
-    types = masked.batch.token_type_ids
-    logits = generate(model, masked.masked_ids, types, masked.positions)[0, 0]
-    probabilities = logits.softmax(-1)
-
-    # the gradient of sum_v p(v) R(v), R constant
-    rows = masked.batch.input_ids.repeat(VOCAB_SIZE, 1)
-    rows[:, at] = torch.arange(VOCAB_SIZE)
-    judged = doubles(discriminate(model, rows, types.expand_as(rows)))[:, at]
-    rewards = [cross_entropy(x, int(v != original)) for v, x in enumerate(judged)]
-    expected_reward = (probabilities * torch.tensor(rewards, dtype=torch.float32)).sum()
-    ascent = gradient_of(expected_reward, model)
-
-    p = softmax(doubles(logits))
-    average = {name: torch.zeros_like(g) for name, g in ascent.items()}
-    for token in range(VOCAB_SIZE):
-        out = model(with_sample(masked, p, token))
-        assert int(out.samples.ids) == token
-        for name, gradient in gradient_of(out.terms["generator"].total, model).items():
-            average[name] -= float(p[token]) * gradient  # the loss is to be descended
-    scale = max(float(g.abs().max()) for g in ascent.values())
-    assert scale > 1e-3
-    for name, gradient in ascent.items():
-        torch.testing.assert_close(average[name], gradient, rtol=1e-3, atol=1e-4 * scale)
 
 
 # --- who gets whose gradient ----------------------------------------------------------------------
