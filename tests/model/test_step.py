@@ -212,17 +212,20 @@ def test_a_step_with_an_infinite_gradient_changes_nothing_but_the_scale(kind: st
 # --- gradients ------------------------------------------------------------------------------------
 
 
-CASES = [*((objective, {}) for objective in OBJECTIVES), ("electra", KINDS["muon"])]
+CASES = [*((objective, {}, "fp16") for objective in OBJECTIVES), ("electra", KINDS["muon"], "fp16")]
+CASES += [("mlm", {}, "bf16")]  # in others a sample flips
 
 
-@pytest.mark.parametrize(("objective", "options"), CASES, ids=str)
-def test_gradients_are_those_in_fp32_but_for_rounding(objective: str, options: dict[str, object]):
+@pytest.mark.parametrize(("objective", "options", "rounded"), CASES, ids=str)
+def test_gradients_are_those_in_fp32_but_for_rounding(
+    objective: str, options: dict[str, object], rounded: str
+):
     found, norms = [], []
-    for precision in ("fp32", "fp16"):
+    for precision in ("fp32", rounded):
         model = model_of(objective, **(options | {"precision": precision}))
         norms.append(step(model, scaled(model), 9).item())
         found.append(gradients_of(model))
-    assert_equal(found[1], found[0], 0.02)
+    assert_equal(found[1], found[0], 0.02 if rounded == "fp16" else 0.05)
     assert norms[1] == pytest.approx(norms[0], rel=0.01)
     assert flat(found[1]).dtype == torch.float32
     assert not torch.equal(flat(found[1]), flat(found[0]))  # so it is really on

@@ -1,8 +1,6 @@
 """The head in chunks is cross-entropy, softmax and `sample_tokens`; reference: their own formulas
 on all logits, and autograd in fp64."""
 
-from collections import Counter
-
 import pytest
 import torch
 from torch import Tensor
@@ -159,20 +157,15 @@ def test_the_gradient_of_a_sure_target_is_not_rounded_away(dtype: torch.dtype):
 
 
 class Made(TorchDispatchMode):
-    """Counts new tensors, not views and empty ones, by shape and type."""
+    """Shapes of all tensors that operators give."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.tensors: Counter[tuple[tuple[int, ...], torch.dtype]] = Counter()
+        self.shapes: set[torch.Size] = set()
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
-        given = {*map(id, tree_leaves((args, kwargs)))}  # results in place
-        name = function.overloadpacket.__name__
-        if not (function.is_view or "empty" in name or name in ("detach", "_unsafe_view")):
-            for leaf in tree_leaves(result):
-                if isinstance(leaf, Tensor) and id(leaf) not in given:
-                    self.tensors[tuple(leaf.shape), leaf.dtype] += 1
+        self.shapes |= {of.shape for of in tree_leaves(result) if isinstance(of, Tensor)}
         return result
 
 
@@ -180,20 +173,9 @@ class Made(TorchDispatchMode):
 def test_no_tensor_has_more_of_the_vocabulary_than_a_chunk(bf16: bool, monkeypatch):
     monkeypatch.setitem(head_loss_module._CHUNK_ELEMENTS, "cpu", 7 * VOCAB_SIZE)
     given = learned(torch.float32)
-
-    def run() -> None:
-        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-            found = head_loss(*given, targets(), weights(), uniforms())
-        found.total.backward()
-
-    with Made() as made_by:
-        run()
-    found = made_by.tensors.items()
-    wide = {key: count for key, count in found if key[0] and key[0][-1] == VOCAB_SIZE}
-    made = {dtype: count for (shape, dtype), count in wide.items() if shape == (7, VOCAB_SIZE)}
-    # three chunks: logits, in whose place their gradient is, and probabilities
-    assert made == ({torch.bfloat16: 3, torch.float32: 3} if bf16 else {torch.float32: 6})
-    assert {shape[0] for shape, _ in wide if len(shape) == 2} == {7}
+    with Made() as made, torch.autocast("cpu", BF16, enabled=bf16):
+        head_loss(*given, targets(), weights(), uniforms()).total.backward()
+    assert max(of.numel() for of in made.shapes if of[-1:] == (VOCAB_SIZE,)) == 7 * VOCAB_SIZE
 
 
 def test_logits_that_are_not_finite_still_give_tokens_of_the_vocabulary(alignment: int):
