@@ -14,13 +14,12 @@ import torch
 from model.compiled import WARM_UPS, should_compile, should_record
 from model.devices.processes import ALONE, Ranks
 from model.log import MetricsWindow
-from model.networks.batch import Batch, Masked
+from model.networks.batch import Batch
 from model.networks.electra import ElectraPretrainer
 from model.optim import make_optimizer
 from model.pretrain import Update
 from tests.model.conftest import (
     MODERN,
-    NO_DROPOUT,
     OBJECTIVES,
     everything,
     random_batch,
@@ -62,32 +61,6 @@ class Twins:
 
 def batch_of(model: ElectraPretrainer, number: int, **form: int) -> Batch:
     return random_batch(model, seed=number, **form)
-
-
-class BrokenRecorder:
-    """Breaks off, as CUDA does, and nothing is done."""
-
-    def warming(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def record(self, work: Callable[[], Any]) -> Any:
-        raise RuntimeError("operation not permitted when stream is capturing\nand more")
-
-
-def test_what_cannot_be_recorded_goes_on_without_and_with_on_is_an_error(caplog):
-    twins = Twins()
-    twins.step._recorder = BrokenRecorder()  # type: ignore[assignment]
-    for number in range(WARM_UPS + 2):
-        twins.run(number, [batch_of(twins.plain, number)])
-        twins.assert_equal()
-    assert not twins.step.is_recorded
-    (warned,) = (message for message in caplog.messages if "a CUDA graph, which" in message)
-    assert "not permitted when stream is capturing" in warned
-    twins.step._recorder, twins.step._num_done = BrokenRecorder(), WARM_UPS  # type: ignore[assignment]
-    twins.step._inputs = [batch_of(twins.plain, 9)]
-    twins.step.config = twins.config.model_copy(update={"cuda_graph": "on"})
-    with pytest.raises(ValueError, match=r"a CUDA graph failed .*not permitted"):
-        twins.run(9, [batch_of(twins.plain, 9)])
 
 
 # --- compiled -------------------------------------------------------------------------------------
@@ -142,68 +115,78 @@ def test_every_objective_is_one_graph_for_all_steps(name: str, compiles):
     twins.assert_equal(1e-5)
 
 
-# --- what cannot be compiled ----------------------------------------------------------------------
+# --- what fails -----------------------------------------------------------------------------------
 
 
-def break_after(monkeypatch, after: int) -> None:
+class BrokenRecorder:
+    """Breaks off, as CUDA does, and nothing is done."""
+
+    def warming(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def record(self, work: Callable[[], Any]) -> Any:
+        raise RuntimeError("operation not permitted when stream is capturing\nand more")
+
+
+def break_compiled(update: Update, after: int = 1) -> None:
     """The compiled network fails in a forward pass, those before it being done."""
     calls: list[int] = []
 
-    def compile_parts(update: Update) -> None:
-        model = update.model
+    def call(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) > after:
+            raise RuntimeError("no working compiler\nand more")
+        return update.model.forward(*arguments)
 
-        def call(*arguments: Any) -> Any:
-            calls.append(1)
-            if len(calls) > after:
-                raise RuntimeError("no working compiler\nand more")
-            return model.forward(*arguments)
-
-        model._compiled_call_impl = call
-
-    monkeypatch.setattr(Update, "compile_parts", compile_parts)
+    update.model._compiled_call_impl = call  # type: ignore[assignment]
 
 
-def test_what_cannot_be_compiled_goes_on_from_the_same_state(monkeypatch, caplog):
+@pytest.mark.parametrize(
+    ("what", "option", "words"),
+    [
+        ("torch.compile", "compile", "no working compiler"),
+        ("a CUDA graph", "cuda_graph", "not permitted when stream is capturing"),
+    ],
+)
+def test_what_fails_is_done_without_from_the_same_state_and_with_on_an_error(
+    monkeypatch, caplog, what: str, option: str, words: str
+):
     """Though the generator's pass was done before the discriminator's failed."""
-    break_after(monkeypatch, 1)
-    twins = Twins(compile="auto", optimizer="bias-corrected")
-    twins.step.is_compiled = True
-    for number in range(1, 6):
-        twins.run(number, [batch_of(twins.plain, number)])
-        twins.assert_equal()
+
+    def broken(**options: object) -> Twins:
+        twins = Twins(optimizer="bias-corrected")
+        twins.step.config = twins.config.model_copy(update=options)
+        twins.step.is_compiled = option == "compile"
+        if option == "cuda_graph":
+            twins.step._recorder = BrokenRecorder()  # type: ignore[assignment]
+        return twins
+
+    monkeypatch.setattr(Update, "compile_parts", break_compiled)
+
+    def train(twins: Twins) -> None:
+        for number in range(1, WARM_UPS + 3):
+            twins.run(number, [batch_of(twins.plain, number)])
+            twins.assert_equal()
+
+    twins = broken()
+    train(twins)
     assert not twins.step.is_compiled
-    warned = [of.getMessage() for of in caplog.records if "torch.compile" in of.getMessage()]
-    assert len(warned) == 1
-    assert "no working compiler" in warned[0]
-
-
-def test_with_on_what_cannot_be_compiled_is_an_error(monkeypatch):
-    break_after(monkeypatch, 0)
-    twins = Twins(compile="on")
-    with pytest.raises(ValueError, match=r"torch.compile failed \(RuntimeError: no working"):
-        twins.run(1, [batch_of(twins.plain, 1)])
-
-
-# --- out of memory --------------------------------------------------------------------------------
-
-
-def limit_memory(model: ElectraPretrainer, max_rows: int) -> None:
-    forward = model.forward
-
-    def limited(masked: Masked, *arguments: Any) -> Any:
-        if len(masked.tokens) > max_rows:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
-        return forward(masked, *arguments)
-
-    model.forward = limited  # type: ignore[method-assign]
+    assert not twins.step.is_recorded
+    (warned,) = (message for message in caplog.messages if f"{what}, which" in message)
+    assert words in warned
+    with pytest.raises(ValueError, match=rf"{what} failed .*{words}"):
+        train(broken(**{option: "on"}))
 
 
 @pytest.mark.parametrize(("rows", "words"), [(6, "micro_batch_size = 3,"), (1, "one sequence")])
-def test_where_memory_ends_the_error_names_micro_batches(rows: int, words: str):
-    twins = Twins(**NO_DROPOUT)
-    limit_memory(twins.fast, 0)
+def test_where_memory_ends_the_error_names_micro_batches(monkeypatch, rows: int, words: str):
+    def update(*arguments: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
+
+    twins = Twins()
+    monkeypatch.setattr(Update, "update", update)
     with pytest.raises(ValueError, match=f"out of memory with .*{words}"):
-        twins.run(0, [batch_of(twins.plain, 0, rows=rows)])
+        twins.step([batch_of(twins.plain, 0, rows=rows)], 0)
 
 
 # --- which runs -----------------------------------------------------------------------------------
