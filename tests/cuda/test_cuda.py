@@ -11,15 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from model.devices.device import resolve_device
-from model.export import export
-from model.pretrain import Trainer, pretrain
 from tests.cuda.conftest import MUON, NETWORKS, NUM_STEPS, Run
 from tests.cuda.nullgpu.card import is_null_gpu
 from tests.cuda.nullgpu.emulate import EmulatedGraph, Emulator
 from tests.model.conftest import NO_DROPOUT, make_run, random_model
+from tests.model.trained import Trained, train
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device"),
@@ -90,27 +88,11 @@ def test_a_compiled_step_in_bf16_rounds_no_worse_than_the_one_as_written(name: s
     assert fast.norms == pytest.approx(exact.norms, rel=2 * error + 0.02)
 
 
-def test_a_stopped_run_continues_as_if_it_had_not_been(tmp_path: Path, monkeypatch):
+def test_a_killed_run_continues_as_if_it_had_not_been(tmp_path: Path, monkeypatch):
     options = {"device": "cuda", "compile": "off", "precision": "bf16"} | NO_DROPOUT | MUON
-    whole = make_run(tmp_path / "whole", **options)
-    pretrain(whole)
-    stopped = make_run(tmp_path / "stopped", **options)
-    save = Trainer._save
-
-    def saved_and_left(self: Trainer, *arguments: object, **named: object) -> None:
-        save(self, *arguments, **named)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_save", saved_and_left)
-        with pytest.raises(KeyboardInterrupt):
-            pretrain(stopped)
-    pretrain(stopped)
-    states = []
-    for config in (whole, stopped):
-        export(config)
-        folder = Path(config.output_dir) / "export"
-        states.append(load_file(next(iter(sorted(folder.rglob("model.safetensors"))))))
-    assert states[0].keys() == states[1].keys()
-    for key, value in states[0].items():
-        torch.testing.assert_close(states[1][key], value, rtol=1e-2, atol=1e-3)
+    config = make_run(tmp_path / "run", **options)
+    train(config, tmp_path / "whole")
+    train(config, tmp_path / "killed", 6, monkeypatch)
+    train(config, tmp_path / "killed")
+    whole, killed = (Trained.read(tmp_path / name).tensors for name in ("whole", "killed"))
+    torch.testing.assert_close(killed, whole, rtol=1e-2, atol=1e-3)

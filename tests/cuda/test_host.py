@@ -11,9 +11,10 @@ import torch
 
 from benchmarks.training.finetune import choose_precision
 from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
-from model.compiled import WARM_UPS, Result
+from model.compiled import Result
 from model.devices.device import precision_of, resolve_device
 from model.networks.batch import SpecialTokens
+from model.networks.electra import ElectraPretrainer
 from model.networks.objectives import make_pretrainer
 from model.pretrain import Update
 from tests.cuda.conftest import MUON, NETWORKS, NUM_STEPS, make_step
@@ -33,6 +34,15 @@ def device() -> torch.device:
     return resolve_device("cuda")
 
 
+def repeated(model: ElectraPretrainer, length: int = 32, **options: object) -> Update:
+    """As many steps on one batch as it takes to record and to replay them."""
+    step, _ = make_step(model, **options)
+    batch = random_batch(model, rows=8, length=length).to(next(model.parameters()).device)
+    for number in range(NUM_STEPS):
+        step([batch], number)
+    return step
+
+
 FP16 = BF16 | {"precision": "fp16"}
 WAITING = [(name, BF16) for name in NETWORKS]
 WAITING += [(name, FP16) for name in ("electra", "gdes", "modern")]
@@ -46,17 +56,14 @@ QUICK = [("electra", BF16), ("modern document", BF16), ("electra", FP16)]
 def test_the_host_waits_for_no_step(name: str, options: dict[str, object], device: torch.device):
     """In steady state a step is one launch, after copies of its inputs, and allocates nothing."""
     model = random_model(**NETWORKS[name]).to(device)
-    step, _ = make_step(model, **options)
-    batch = random_batch(model, rows=8, length=32, seed=99)
-    for number in range(WARM_UPS + 1):
-        step([batch.to(device)], number)
+    step = repeated(model, **options)
     assert step.is_recorded
-    placed = batch.to(device)
+    batch = random_batch(model, rows=8, length=32, seed=99).to(device)
     if is_null_gpu():
         reset_counts()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        step([placed], WARM_UPS + 1)
+        step([batch], NUM_STEPS)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     if is_null_gpu():
@@ -65,21 +72,19 @@ def test_the_host_waits_for_no_step(name: str, options: dict[str, object], devic
         assert waits(counted) == counted["cudaMalloc"] == 0
 
 
-def _forbidden(result: Result) -> dict[str, Callable[[], object]]:
-    norm = result[1]
-    return {
-        "nothing": lambda: None,
-        "item": lambda: norm.item(),
-        "nonzero": lambda: (norm > 0).nonzero(),
-        "copy from pageable memory": lambda: torch.ones(3).to(norm.device),
-        "synchronize": torch.cuda.synchronize,
-        "another stream": lambda: torch.cuda.current_stream().wait_stream(torch.cuda.Stream()),
-        "error": lambda: 1 / 0,
-    }
+FORBIDDEN: dict[str, Callable[[torch.Tensor], object]] = {
+    "nothing": lambda norm: None,
+    "item": lambda norm: norm.item(),
+    "nonzero": lambda norm: (norm > 0).nonzero(),
+    "copy from pageable memory": lambda norm: torch.ones(3).to(norm.device),
+    "synchronize": lambda norm: torch.cuda.synchronize(),
+    "another stream": lambda norm: torch.cuda.current_stream().wait_stream(torch.cuda.Stream()),
+    "error": lambda norm: 1 / 0,
+}
 
 
 @only_null_gpu
-@pytest.mark.parametrize("name", _forbidden(([], torch.zeros(()))))
+@pytest.mark.parametrize("name", FORBIDDEN)
 def test_what_cuda_forbids_in_a_recording_is_found_and_training_continues(
     name: str, device: torch.device, monkeypatch: pytest.MonkeyPatch
 ):
@@ -88,15 +93,11 @@ def test_what_cuda_forbids_in_a_recording_is_found_and_training_continues(
     def update(*arguments: object) -> Result:
         result: Result = real(*arguments)
         if torch.cuda.is_current_stream_capturing():
-            _forbidden(result)[name]()
+            FORBIDDEN[name](result[1])
         return result
 
     monkeypatch.setattr(Update, "update", update)
-    model = random_model(hidden_dropout_prob=0.1).to(device)
-    step, _ = make_step(model, **BF16)
-    batch = random_batch(model, rows=8, length=32).to(device)
-    for number in range(NUM_STEPS):
-        step([batch], number)
+    step = repeated(random_model(hidden_dropout_prob=0.1).to(device), **BF16)
     assert step.is_recorded == (name == "nothing")
 
 
@@ -131,10 +132,7 @@ def test_the_compiler_makes_kernels_for_the_card(
     """Triton and ptxas compile a step for its capability."""
     options = MUON | {"precision": precision, "attention": attention}
     model = random_model(**options, num_hidden_layers=1).to(device)
-    step, _ = make_step(model, compile="on", cuda_graph="on")
-    batch = random_batch(model, rows=8, length=136).to(device)
-    for number in range(NUM_STEPS):
-        step([batch], number)
+    step = repeated(model, 136, compile="on", cuda_graph="on")
     assert step.is_compiled
     assert step.is_recorded
     kernels = [name for name in counts(kernels=True) if name.startswith("[graph] triton_")]

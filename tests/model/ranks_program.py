@@ -8,8 +8,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from electrify.config.run import RunConfig
 from electrify.stage import trackers
 from electrify.system.progress import Stopped
@@ -32,16 +30,6 @@ def equal_draws(key: int, num_sequences: int, length: int, num_slots: int) -> No
 
 class EqualDraws:
     draw = staticmethod(equal_draws)
-
-
-def exchange(ranks: Ranks) -> dict[str, Any]:
-    """What the processes exchange, from numbers that differ between them."""
-    own = float(ranks.rank + 1)
-    return {
-        "sum": ranks.sum(torch.tensor([own, 10 * own, 100 * own])).tolist(),
-        "gathered": ranks.gather(torch.full((1, ranks.rank + 1), own)).tolist(),
-        "any": [ranks.any_of(ranks.rank == 1), ranks.any_of(False)],
-    }
 
 
 def terminating(*arguments: Any) -> Any:
@@ -74,10 +62,8 @@ def work(path: str) -> None:
     data_module.Noise = EqualDraws  # type: ignore[misc, assignment]
     trackers.find_spec = lambda name: None  # type: ignore[assignment]
     with processes(task["runs"][0][0].pretrain) as ranks:
-        found: dict[str, Any] = {"exchange": exchange(ranks)}
         for config, folder in task["runs"]:
             folder.mkdir(parents=True, exist_ok=True)
             Trainer(config, ranks).run(folder)
-        if config := task.get("stopped"):
-            found["stopped"] = stop_and_continue(config, ranks)
-        Path(f"{path}.{ranks.rank}.json").write_text(json.dumps(found))
+        said = stop_and_continue(task["stopped"], ranks)
+        Path(f"{path}.{ranks.rank}.json").write_text(json.dumps(said))

@@ -1,10 +1,11 @@
-"""The record of a run goes on after a stop as if there had been none, on disk and on the boards.
-Figures equal those counted token by token in plain Python, and scikit-learn's."""
+"""Figures equal those counted token by token in plain Python, and scikit-learn's; what programs and
+boards get of them. That a record goes on after a stop is in test_pretrain.py."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -32,41 +33,14 @@ from tests.model.conftest import make_config, write_tiny_shards
 from tests.model.trained import records_of
 
 
-def log_of(folder: Path, step: int) -> RunLog:
-    config = make_config(folder, num_steps=60, warmup_steps=10)
-    if not (folder / "shards").exists():
-        write_tiny_shards(folder / "shards")
+def log_of(folder: Path) -> RunLog:
+    config = make_config(folder)
+    write_tiny_shards(folder / "shards")
     data = StepData(config, open_shards(folder / "shards"), 0, 1)
-    return RunLog(config, folder, step, data, torch.device("cpu"), ALONE)
+    return RunLog(config, folder, 0, data, torch.device("cpu"), ALONE)
 
 
-def write_steps(log: RunLog, first: int, last: int) -> None:
-    for step in range(first, last + 1):
-        guess = {"rtd_auc": 0.5 if step <= 50 else 0.9, "rtd_loss": 0.5, "replaced_fraction": 0.14}
-        figures = {"loss": 1 / step, "ko/rtd_auc": step / 100, **guess}
-        log._seconds = 30.0 * step
-        log.write("train", step, figures)
-        if step % 10 == 0:
-            log.write("valid", step, {"loss": 2 / step})
-
-
-@pytest.mark.parametrize("stopped", [5, 40, 43, 45, 62])
-def test_a_resumed_file_is_that_of_one_run(tmp_path, stopped):
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    for folder in (whole, parts):
-        folder.mkdir()
-    write_steps(log_of(whole, 0), 1, 70)
-    write_steps(log_of(parts, 0), 1, stopped + 6)
-    with (parts / "metrics.jsonl").open("a") as file:
-        file.write('{"kind": "train", "st')  # killed while writing
-    resumed = log_of(parts, stopped)
-    assert resumed.cost()["seconds"] == 30 * stopped
-    assert all(record["step"] <= stopped for record in records_of(parts))
-    write_steps(resumed, stopped + 1, 70)
-    assert (parts / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
-
-
-def test_figures_are_written_for_programs(tmp_path):
+def test_figures_are_written_for_programs_and_boards(tmp_path):
     figures = {
         "loss": 1.23456789012,
         "rtd_auc": math.nan,
@@ -75,7 +49,11 @@ def test_figures_are_written_for_programs(tmp_path):
         "ko/rtd_auc": 0.75,
         "zh-Hant/rtd_auc": math.inf,
     }
-    log_of(tmp_path, 0).write("valid", 4, figures)
+    log, board = log_of(tmp_path), Mock()
+    log._boards._trackers["a board"] = board
+    log.write("valid", 4, figures)
+    on_board = {f"valid/{name}": of for name, of in figures.items() if math.isfinite(of)}
+    board.log.assert_called_once_with(on_board, 4)
     assert records_of(tmp_path) == [
         {
             "kind": "valid",
@@ -91,33 +69,11 @@ def test_figures_are_written_for_programs(tmp_path):
     ]
 
 
-class Board:
-    def __init__(self) -> None:
-        self.logged: list[tuple[int, dict[str, float]]] = []
-
-    def log(self, figures: dict[str, float], step: int) -> None:
-        self.logged.append((step, figures))
-
-
-def test_boards_get_what_the_file_gets(tmp_path):
-    log, board = log_of(tmp_path, 0), Board()
-    log._boards._trackers["a board"] = board
-    write_steps(log, 1, 60)
-    assert [step for step, of in board.logged if "train/loss" in of] == list(range(1, 61))
-    assert board.logged[0][1] == {
-        "train/loss": 1,
-        "train/ko/rtd_auc": 0.01,
-        "train/rtd_auc": 0.5,
-        "train/rtd_loss": 0.5,
-        "train/replaced_fraction": 0.14,
-    }
-
-
 def test_speed_counts_training_alone(tmp_path, monkeypatch):
     """Between `pause` and `start` the clock runs for nobody."""
     clock = [100.0]
     monkeypatch.setattr(watch.time, "monotonic", lambda: clock[0])
-    log = log_of(tmp_path, 0)
+    log = log_of(tmp_path)
     monkeypatch.setattr(log, "_cost_until", lambda step: Cost(1, 1e9, 2e9) * 1000 * step)
     log._peak = 1e12
     clock[0] += 2
@@ -255,18 +211,6 @@ def test_figures_equal_those_of_a_plain_loop():
     expected["loss"] = expected.pop("generator term") + 50 * expected["discriminator_loss"]
     assert found == pytest.approx(expected, rel=1e-5)
     assert found["rtd_loss"] == pytest.approx(found["discriminator_loss"], rel=1e-5)
-
-
-def test_sums_of_micro_batches_processes_and_one_batch_agree():
-    """One window over all, and two windows summed."""
-    whole, first, second = (MetricsWindow(LANGUAGES) for _ in range(3))
-    whole.add(BATCHES)
-    first.add(BATCHES[:1])
-    second.add(BATCHES[1:])
-    scores = [window.detections() for window in (first, second)]
-    for mine, other in zip(first.tensors(), second.tensors(), strict=True):
-        mine += other
-    assert first.read(torch.cat(scores, dim=1)) == pytest.approx(whole.read(), nan_ok=True)
 
 
 def test_only_the_area_is_of_the_last_step_alone():

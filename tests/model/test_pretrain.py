@@ -8,30 +8,10 @@ import pytest
 import torch
 
 from model.checkpoint import checkpoints
-from model.compiled import FastStep
 from model.networks.electra import ElectraPretrainer
-from model.pretrain import Trainer, make_model
+from model.pretrain import make_model
 from tests.model.conftest import MODERN, VARIANTS, make_config, make_run, with_pretrain
-from tests.model.trained import Trained, records_of
-
-
-def train(config, folder: Path, stop_after: int | None = None, monkeypatch=None) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    trainer = Trainer(config)
-    if stop_after is None:
-        trainer.run(folder)
-        return
-    original = FastStep.__call__
-
-    def stopping(*arguments):
-        if arguments[-1] == stop_after:
-            raise KeyboardInterrupt  # as hard as a kill: nothing is saved
-        return original(*arguments)
-
-    monkeypatch.setattr(FastStep, "__call__", stopping)
-    with pytest.raises(KeyboardInterrupt):
-        trainer.run(folder)
-    monkeypatch.setattr(FastStep, "__call__", original)
+from tests.model.trained import Trained, records_of, train
 
 
 @pytest.mark.parametrize(
@@ -49,8 +29,15 @@ def test_killed_and_continued_ends_bit_identical(config, tmp_path, monkeypatch, 
     train(config, tmp_path / "whole")
     for step in (1, 6):  # before the first checkpoint, and behind it
         train(config, tmp_path / "killed", step, monkeypatch)
+    before = [of["seconds"] for of in records_of(tmp_path / "killed") if of["step"] <= 4]
+    with (tmp_path / "killed" / "metrics.jsonl").open("a") as file:
+        file.write('{"kind": "train", "st')  # killed while writing
     train(config, tmp_path / "killed")
-    Trained.read(tmp_path / "killed").check_same(Trained.read(tmp_path / "whole"))
+    killed = Trained.read(tmp_path / "killed")
+    killed.check_same(Trained.read(tmp_path / "whole"))
+    seconds = [of["seconds"] for of in killed.records]
+    assert seconds[: len(before)] == before  # they go on from there
+    assert seconds == sorted(seconds)
 
 
 def test_without_a_sound_checkpoint_a_continued_run_starts_from_its_initial_model(tmp_path, caplog):

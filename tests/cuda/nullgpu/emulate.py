@@ -3,18 +3,19 @@
 That memory is host memory, so a CPU tensor can lie at the same address. Allocator, streams,
 autocast, autograd and the capture of graphs are CUDA's own. An operator that is captured is noted
 with its addresses, and computed when the graph is replayed. So a replay reads and writes the
-memory of the recording, whoever owns it by then, as on a GPU. Dropout inside of attention is left
-out.
+memory of the recording, whoever owns it by then, as on a GPU. Attention is its formula: the CPU has
+not CUDA's fused operators.
 """
 
 import ctypes
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -72,62 +73,13 @@ def _restored(value: object) -> object:
     return value.tensor() if isinstance(value, Place) else value
 
 
-def _probabilities(
-    q: Tensor, k: Tensor, bias: Tensor | None, scale: float | None
-) -> tuple[Tensor, Tensor]:
-    """Scores and their softmax, in fp64."""
-    scores = (q.double() @ k.double().transpose(-1, -2)) * (scale or q.shape[-1] ** -0.5)
-    if bias is not None and bias.dtype == torch.bool:
-        scores = scores.masked_fill(~bias, -math.inf)
-    elif bias is not None:
-        scores = scores + bias.double()
-    return scores, scores.softmax(-1)
-
-
-def _attention(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float | None
-) -> tuple[Tensor, Tensor]:
-    """The output, and the logarithm of the sum of each row's exponentials."""
-    scores, probabilities = _probabilities(q, k, bias, scale)
-    return (probabilities @ v.double()).to(q.dtype), scores.logsumexp(-1).float()
-
-
-def _attention_backward(
-    gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    _, p = _probabilities(q, k, bias, scale)
-    of_output = gradient.double()
-    of_p = of_output @ v.double().transpose(-1, -2)
-    of_scores = p * (of_p - (of_p * p).sum(-1, keepdim=True)) * (scale or q.shape[-1] ** -0.5)
-    of_q, of_k = of_scores @ k.double(), of_scores.transpose(-1, -2) @ q.double()
-    return of_q.to(q.dtype), of_k.to(k.dtype), (p.transpose(-1, -2) @ of_output).to(v.dtype)
-
-
-def _compute(func: Any, args: Any, kwargs: Any) -> Any:
-    """On the CPU. Operators that it lacks, or has in another form, are written as formulas."""
-    scale = kwargs.get("scale")
-    match func.overloadpacket.__name__:
-        case "_scaled_dot_product_flash_attention":
-            q, k, v = args[:3]
-            seed = torch.zeros(2, dtype=torch.uint64), torch.zeros((), dtype=torch.uint64)
-            sizes = None, None, q.shape[2], k.shape[2]
-            return (*_attention(q, k, v, None, scale), *sizes, *seed, torch.zeros(0))
-        case "_scaled_dot_product_flash_attention_backward":
-            return _attention_backward(*args[:4], None, scale)
-        case "_scaled_dot_product_efficient_attention":
-            seed = torch.zeros((), dtype=torch.long), torch.zeros((), dtype=torch.long)
-            return (*_attention(*args[:4], scale), *seed)
-        case "_scaled_dot_product_efficient_attention_backward":
-            return (*_attention_backward(*args[:5], scale), None)
-        case "log_sigmoid_backward":  # CUDA keeps no buffer
-            return args[0] * torch.sigmoid(-args[1])
-    return func(*args, **kwargs)
-
-
 def _compute_into(places: list[Any], func: Any, args: Any, kwargs: Any) -> Any:
     """Compute from CPU tensors; results go to `places`, which has None for one that needs none."""
     given = {name: value for name, value in kwargs.items() if name != "pin_memory"}
-    computed = _compute(func, args, given)
+    if func.overloadpacket.__name__ == "log_sigmoid_backward":  # CUDA keeps no buffer
+        computed = args[0] * torch.sigmoid(-args[1])
+    else:
+        computed = func(*args, **given)
     for place, value in zip(places, tree_leaves(computed), strict=False):
         into = place.tensor() if isinstance(place, Place) else place
         if into is None or not isinstance(value, Tensor) or into.shape != value.shape:
@@ -139,6 +91,15 @@ def _compute_into(places: list[Any], func: Any, args: Any, kwargs: Any) -> Any:
 
 class Emulator(TorchDispatchMode):
     """Inside, operators on the null GPU are computed."""
+
+    def __enter__(self) -> Self:
+        self._formula = sdpa_kernel(SDPBackend.MATH)
+        self._formula.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._formula.__exit__(*error)
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
