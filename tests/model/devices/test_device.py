@@ -9,12 +9,9 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
-from model import data as data_module
-from model.data import check_batch_sizes
 from model.devices import xla as module
 from model.devices.device import resolve_device
 from model.devices.xla import _scan, check_options, running_maximum, running_sum
-from model.plan import Phase
 from tests.model.conftest import tiny
 
 
@@ -135,19 +132,6 @@ def test_options_that_xla_does_not_have_are_refused(options: dict[str, object]):
     (name,) = options
     with pytest.raises(ValueError, match=rf'pretrain\.{name} .*with device = "xla"'):
         check_options(tiny(**options))
-
-
-def test_rows_that_the_devices_cannot_share_are_refused(monkeypatch):
-    monkeypatch.setattr(data_module, "num_devices", lambda device: 8)
-    monkeypatch.setattr(data_module, "describe", lambda device: "TPU v6e, 8 devices")
-    xla = torch.device("xla")
-    check_batch_sizes([Phase(0, 5, 128, 128, 128), Phase(5, 5, 128, 128, 16)], 1, xla)
-    for batch, micro, message in (
-        (12, 12, r"batch_size = 12 must be a multiple of the devices \(TPU v6e, 8 .*: set 8 or 16"),
-        (128, 4, r"micro_batch_size = 4 must be a multiple .*: set 8"),
-    ):
-        with pytest.raises(ValueError, match=rf"pretrain\.{message}"):
-            check_batch_sizes([Phase(0, 5, 128, batch, micro)], 1, xla)
 
 
 @pytest.mark.parametrize("length", [1, 2, 7, 32])
