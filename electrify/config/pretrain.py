@@ -312,11 +312,6 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
         """Slots for masked positions: int((p + .005) L), as the original has it."""
         return min(max(1, int((self.mask_fraction + 0.005) * sequence_length)), sequence_length)
 
-    def num_chosen(self, sequence_length: int) -> int:
-        """Masked positions of a full sequence: 77 in 79 slots."""
-        chosen = max(1, round(self.mask_fraction * sequence_length))
-        return min(chosen, self.num_masked(sequence_length))
-
     @model_validator(mode="after")
     def _check(self) -> Self:
         for problems in (self._sizes, self._steps, self._objective_options, self._unused_options):

@@ -85,7 +85,7 @@ def choose(
     maskable = (input_ids != special.cls) & (input_ids != special.sep)
     # as many positions as ours chooses, [CLS] and [SEP] being out
     length = input_ids.shape[1]
-    share = config.num_chosen(length) / (length - 3)
+    share = round(config.mask_fraction * length) / (length - 3)
     is_chosen = (torch.rand(input_ids.shape, device=input_ids.device) < share) & maskable
     shown = torch.rand(input_ids.shape, device=input_ids.device) < config.mask_token_fraction
     return input_ids.masked_fill(is_chosen & shown, special.mask), is_chosen
