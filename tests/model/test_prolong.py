@@ -19,24 +19,47 @@ FLAT = {
 }
 
 
-@pytest.mark.parametrize("length", [20, 10])
-def test_a_finished_trapezoid_goes_on_and_ends_as_a_run_of_its_own(tmp_path, length):
+def test_a_finished_trapezoid_goes_on_and_ends_as_a_run_of_its_own(tmp_path):
     pretrain(make_run(tmp_path / "run", **FLAT, num_steps=16))
     kept = [path.name for path in checkpoints(tmp_path / "run" / "pretrain")]
     assert kept == ["checkpoint-12", "checkpoint-16"]  # the rate falls from 12 on
-    if length == 10:  # its rate falls from 8 on: the checkpoint of 12 is none of it
-        with pytest.raises(ValueError, match=r'(?s)first 8 steps.*initial_model = ".*-16"'):
-            pretrain(make_run(tmp_path / "run", **FLAT, num_steps=length))
-        return
-    config = make_run(tmp_path / "run", **FLAT, num_steps=length)
+    config = make_run(tmp_path / "run", **FLAT, num_steps=20)
     pretrain(config)
-    pretrain(make_run(tmp_path / "alone", **FLAT, num_steps=length))
+    pretrain(make_run(tmp_path / "alone", **FLAT, num_steps=20))
     own, alone = (tmp_path / name / "pretrain" for name in ("run", "alone"))
     Trained.read(own).check_same(Trained.read(alone))
-    assert read_manifest(own)["counts"]["num_steps"] == length
+    assert read_manifest(own)["counts"]["num_steps"] == 20
     states = [json.loads((f / "checkpoint-20/state.json").read_text()) for f in (own, alone)]
     assert states[0] == states[1]
     pretrain(config)  # nothing is left to do
+
+
+MLM_FIRST = FLAT | {"mlm_steps_fraction": 0.5, "warmup_steps": 1, "num_steps": 16}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        # its rate falls from 8 on: the checkpoint of 12 is none of it
+        (FLAT | {"num_steps": 16}, {"num_steps": 10}, r'first 8 steps.*initial_model = ".*-16"'),
+        ({"num_steps": 8}, {"num_steps": 12}, r"decay_fraction = 1.*pretrain\.initial_model = "),
+        # what follows from the length is named
+        (
+            MLM_FIRST,
+            {"num_steps": 32, "warmup_steps": 2},
+            r"`pretrain\.warmup_steps=1` and `pretrain\.mlm_steps_fraction=0\.25` it has its first"
+            " 13 and goes on",
+        ),
+    ],
+)
+def test_where_no_checkpoint_is_of_both_runs_the_error_says_how_to_begin(
+    tmp_path, first, second, words
+):
+    pretrain(make_run(tmp_path / "run", **first))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ValueError, match=f"(?s){words}"):
+        pretrain(make_run(tmp_path / "run", **first | second))
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_the_finished_run_stays_until_the_longer_one_is_whole(tmp_path, monkeypatch):
@@ -76,24 +99,6 @@ def test_unfinished_work_gets_another_end_where_nothing_of_it_is_lost(tmp_path, 
     pretrain(make_run(tmp_path / "alone", **FLAT, num_steps=20))
     own, alone = (Trained.read(tmp_path / name / "pretrain") for name in ("run", "alone"))
     own.check_same(alone)
-
-
-def test_a_rate_that_falls_from_the_start_ends_where_it_was_told_to(tmp_path):
-    pretrain(make_run(tmp_path / "run", num_steps=8))
-    before = sorted(p for p in tmp_path.rglob("*"))
-    with pytest.raises(ValueError, match=r"(?s)decay_fraction = 1.*pretrain\.initial_model = "):
-        pretrain(make_run(tmp_path / "run", num_steps=12))
-    assert sorted(p for p in tmp_path.rglob("*")) == before
-    pretrain(make_run(tmp_path / "run", num_steps=12), overwrite=True)
-
-
-def test_what_follows_from_the_length_is_named_where_it_keeps_a_run_from_going_on(tmp_path):
-    mlm = FLAT | {"mlm_steps_fraction": 0.5}
-    pretrain(make_run(tmp_path / "run", **mlm, num_steps=16, warmup_steps=1))
-    longer = {"num_steps": 32, "warmup_steps": 2}
-    sets = r"`pretrain\.warmup_steps=1` and `pretrain\.mlm_steps_fraction=0\.25`"
-    with pytest.raises(ValueError, match=rf"{sets} it has its first 13 and goes on"):
-        pretrain(make_run(tmp_path / "run", **mlm, **longer))
 
 
 HARDER = {"curriculum": [{"steps_fraction": 0.25, "mask_fraction": 0.3}]}

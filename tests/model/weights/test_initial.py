@@ -1,18 +1,14 @@
 """Continued pretraining: what an earlier model knew is there, under the new run's ids."""
 
-import logging
-import re
+import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import (
-    ElectraConfig,
-    ElectraForMaskedLM,
-    ElectraForPreTraining,
     ModernBertConfig,
     ModernBertForMaskedLM,
     PreTrainedTokenizerFast,
@@ -161,7 +157,7 @@ def test_a_run_goes_on_from_a_checkpoint_or_an_export_without_loss(tmp_path, nam
     model, _ = start(tmp_path / "later", export, **VARIANTS[name])
     expected = {"electra-adversarial": {"baseline"}, "all-tokens-mlm": {"language_head"}}
     assert lost(weights_of(earlier), weights_of(model)) == expected.get(name, set())
-    assert "matrix of its own" not in caplog.text
+    assert not caplog.text
 
 
 def test_a_generator_that_shared_less_is_said_to_lose_what_the_discriminator_replaces(
@@ -259,7 +255,6 @@ def test_a_modernbert_of_another_tokenizer_is_trained_on(tmp_path):
 
 @pytest.mark.parametrize("sharing", ["embeddings", "none", "gdes"])
 def test_without_a_generator_only_what_is_shared_is_known(tmp_path, sharing, caplog):
-    caplog.set_level(logging.INFO)
     options = {"weight_sharing": sharing}
     earlier, export = exported(tmp_path, **options)
     model, fresh = start(tmp_path / "later", export / "discriminator", **options)
@@ -270,8 +265,7 @@ def test_without_a_generator_only_what_is_shared_is_known(tmp_path, sharing, cap
     tables = {f"generator_{n}": t for n, t in before.items() if n.startswith("embeddings.")}
     assert not lost(fresh if sharing == "none" else tables, after, ("generator_embeddings.",))
     assert not lost(fresh, after, ("generator.",))
-    assert "generator (32), generator_head (5)" in caplog.text
-    assert "matrix of its own" not in caplog.text
+    assert not caplog.text
 
 
 def test_a_new_generator_knows_how_frequent_pieces_are_from_the_language_model(tmp_path):
@@ -286,14 +280,11 @@ def test_a_new_generator_knows_how_frequent_pieces_are_from_the_language_model(t
             assert after["generator_head.bias"][number] == expected
 
 
-def test_the_new_vocabulary_reads_as_the_old_one_did(tmp_path, caplog):
+def test_the_new_vocabulary_reads_as_the_old_one_did(tmp_path):
     """Text of old pieces has the same logits under its new ids; logits of old pieces too."""
-    caplog.set_level(logging.INFO)
     config = make_run(tmp_path / "run", **VARIANTS["gdes"])
     earlier = make_model(config, 1)
     model, _ = start(tmp_path / "later", save_run(earlier, config), EXTENDED, **VARIANTS["gdes"])
-    (told,) = (message for message in caplog.messages if "sub-pieces" in message)
-    assert re.findall(r"\d+", told) == ["21", "15", "3", "3", "1"]
     shared = [piece for piece in PIECES if piece in EXTENDED]
     old = torch.tensor([PIECES.index(piece) for piece in shared])
     new = torch.tensor([EXTENDED.index(piece) for piece in shared])
@@ -332,57 +323,49 @@ def test_positions_are_copied_as_far_as_they_go(tmp_path, earlier, saved, num_po
     assert torch.equal(after[both:], fresh[name][both:])
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (
-            {"hidden_size": 64, "intermediate_size": 96, "generator_hidden_fraction": 0.25},
-            r"pretrain\.hidden_size = 32, pretrain\.intermediate_size = 64",
-        ),
-        ({"layer_norm_eps": 1e-6}, r"Set pretrain\.layer_norm_eps = 1e-12"),
-        (EQUAL, r"generator_hidden_fraction = 0\.5, pretrain\.generator_layers_fraction = 1 "),
-    ],
-)
-def test_sizes_that_do_not_fit_are_named_with_what_to_set(tmp_path, export, options, words):
-    with pytest.raises(ValueError, match=words):
-        start(tmp_path / "later", export, **options)
+def edited(**options: object) -> Callable[[Path], None]:
+    """A network whose config says so."""
 
+    def edit(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | options))
 
-def written(folder: Path, kind: type, **options: object) -> Path:
-    sizes = {
-        "vocab_size": len(PIECES),
-        "embedding_size": 16,
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "intermediate_size": 64,
-        "max_position_embeddings": 40,
-    }
-    kind(ElectraConfig(**sizes | options)).save_pretrained(folder)
-    (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in PIECES))
-    return folder
+    return edit
 
 
 @pytest.mark.parametrize(
     ("change", "options", "words"),
     [
         (shutil.rmtree, {}, "there is no such folder"),
-        (None, {"hidden_act": "relu"}, "hidden_act"),
-        (None, {"tie_word_embeddings": False}, "tied"),
-        (None, {"vocab_size": 10}, "has 16 pieces, but vocab_size = 10"),
+        (edited(hidden_act="relu"), {}, "hidden_act"),
+        (
+            lambda path: (path / "vocab.txt").write_text("\n".join([*PIECES, "산"])),
+            {},
+            "has 17 pieces, but vocab_size = 16",
+        ),
+        (edited(model_type="gpt2"), {}, "gpt2"),
         (lambda path: (path / "vocab.txt").unlink(), {}, "no vocabulary"),
-        (lambda path: (path / "config.json").write_text('{"model_type": "gpt2"}'), {}, "gpt2"),
         (lambda path: (path / "config.json").unlink(), {}, "config.json"),
         (lambda path: (path / "model.safetensors").write_bytes(b"torn"), {}, "cannot be read"),
+        # sizes, with what to set
+        (None, {"hidden_size": 64, "generator_hidden_fraction": 0.25}, r"hidden_size = 32"),
+        (None, {"layer_norm_eps": 1e-6}, r"Set pretrain\.layer_norm_eps = 1e-12"),
+        (None, VARIANTS["electra-two-stage"], "electra-two-stage"),
+        (None, EQUAL, r"n_fraction = 0\.5, pretrain\.generator_layers_fraction = 1 "),
     ],
 )
-def test_what_cannot_be_gone_on_from_is_refused(tmp_path, change, options, words):
-    kind = ElectraForMaskedLM if "tie_word_embeddings" in options else ElectraForPreTraining
-    given = written(tmp_path / "given", kind, **options)
+def test_what_cannot_be_gone_on_from_is_refused(tmp_path, export, change, options, words):
+    given = export if options == EQUAL else export / "discriminator"
     if change:
         change(given)
     with pytest.raises(ValueError, match=words):
-        start(tmp_path / "run", given)
+        start(tmp_path / "later", given, **options)
+
+
+def test_untied_tables_are_refused(tmp_path, export):
+    edited(tie_word_embeddings=False)(export / "generator")
+    with pytest.raises(ValueError, match="tied"):
+        start(tmp_path / "later", export / "generator")
 
 
 def test_a_hub_name_is_fetched_from_the_hub(tmp_path, monkeypatch, earlier, export):
@@ -403,8 +386,6 @@ def test_a_hub_name_is_fetched_from_the_hub(tmp_path, monkeypatch, earlier, expo
 def test_initial_options_that_contradict_each_other_are_refused(tmp_path, saved, export):
     with pytest.raises(ValueError, match="has a generator of its own"):
         start(tmp_path / "run", saved, initial_generator=str(saved))
-    with pytest.raises(ValueError, match="electra-two-stage"):
-        start(tmp_path / "run", export / "discriminator", **VARIANTS["electra-two-stage"])
     swapped = [*PIECES[:-2], PIECES[-1], PIECES[-2]]
     (export / "generator" / "vocab.txt").write_text("".join(f"{piece}\n" for piece in swapped))
     with pytest.raises(ValueError, match="another vocabulary than"):
