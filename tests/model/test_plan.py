@@ -2,9 +2,8 @@
 
 import pytest
 
-from electrify.config.pretrain import PretrainConfig
 from model.plan import Phase, learning_rate, phases_of, stage_at
-from tests.model.conftest import preset
+from tests.model.conftest import VARIANTS, preset
 
 
 def phase(length: int, fraction: float, **options: int) -> dict[str, object]:
@@ -67,13 +66,9 @@ def test_after_the_language_model_the_rate_warms_up_again():
     assert stages == ["language"] * 60 + ["joint"] * 40
 
 
-def two_stage(**options: object) -> PretrainConfig:
-    changed = {"generator_hidden_fraction": 1.0, "weight_sharing": "none"}
-    return preset(objective="electra-two-stage", **(changed | options))
-
-
 def test_each_stage_has_the_schedule_of_a_run_of_its_own():
-    config = two_stage(num_steps=60, warmup_steps=10)
+    steps = {"num_steps": 60, "warmup_steps": 10}
+    config = preset(**VARIANTS["electra-two-stage"], **steps)
     assert config.generator_steps == 30
     first, second = (preset(num_steps=30, warmup_steps=10) for _ in range(2))
     for step in range(60):

@@ -21,10 +21,18 @@ from electrify.system.outcome import UserError
 from model.checkpoint import checkpoints
 from model.devices import processes as processes_module
 from model.devices.device import resolve_device
-from model.devices.processes import Ranks, bare, launch, num_launched, wrap
+from model.devices.processes import Ranks, launch, num_launched, wrap
 from model.pretrain import Trainer, pretrain
 from tests.model import ranks_program
-from tests.model.conftest import NO_DROPOUT, VARIANTS, make_config, make_run, write_tiny_shards
+from tests.model.conftest import (
+    NO_DROPOUT,
+    VARIANTS,
+    make_config,
+    make_run,
+    random_batch,
+    random_model,
+    write_tiny_shards,
+)
 from tests.model.trained import Trained
 
 CPU = torch.device("cpu")
@@ -123,24 +131,17 @@ def test_a_signal_to_one_stops_all_after_one_save_and_the_same_again_finishes(
     [*CASES.values(), *({"objective": name} for name in get_args(Objective) if "two" not in name)],
     ids=str,
 )
-def test_parameters_without_gradients_are_those_announced(
-    tmp_path, monkeypatch, options: dict[str, object]
-):
+def test_parameters_without_gradients_are_those_announced(monkeypatch, options: dict[str, object]):
     """DDP waits for ever for a gradient that does not come, unless it is told to look."""
-    write_tiny_shards(tmp_path / "shards")
-    config = short_config(tmp_path, **options)
-    trainer = Trainer(config)
-    trainer._prepare(tmp_path)
-    batch = trainer.train_data.micro_batches(0)[0]
-    found: dict[str, Any] = {}
-    with monkeypatch.context() as patch:
-        patch.setattr(processes_module, "DistributedDataParallel", lambda _, **of: found.update(of))
-        wrap(trainer.model, config.pretrain, Ranks(0, 2), CPU)
+    model, found = random_model(**options), dict[str, Any]()
+    monkeypatch.setattr(
+        processes_module, "DistributedDataParallel", lambda _, **of: found.update(of)
+    )
+    wrap(model, model.config, Ranks(0, 2), CPU)
     in_parts = found["find_unused_parameters"]
     stage = "generator" if in_parts else "joint"
-    trainer.model(bare(trainer.model).mask(batch), stage).loss().backward()
-    missing = [n for n, p in trainer.model.named_parameters() if p.grad is None]
-    assert bool(missing) == in_parts
+    model(model.mask(random_batch(model)), stage).loss().backward()
+    assert any(parameter.grad is None for parameter in model.parameters()) == in_parts
 
 
 def test_each_process_of_a_machine_has_its_gpu(monkeypatch):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from scipy.special import expit, softmax
 from torch import Tensor
 
 from model.data import Batch
@@ -37,18 +38,9 @@ def outputs_of(objective: str, **options: object) -> tuple[ElectraPretrainer, Ma
     return model, masked, model(masked)
 
 
-def softmax(row: Doubles) -> Doubles:
-    exponents = np.exp(row - row.max())
-    return exponents / exponents.sum()
-
-
-def sigmoid(x: float) -> float:
-    return 1 / (1 + math.exp(-x))
-
-
 def cross_entropy(logit: float, label: float) -> float:
     """Of sigmoid(logit), the probability of 1, with a label that may lie between 0 and 1."""
-    p = sigmoid(logit)
+    p = expit(logit)
     return -label * math.log(p) - (1 - label) * math.log(1 - p)
 
 
@@ -181,7 +173,7 @@ def test_all_tokens_mlm(sharing: str):
     gate = detection_logits(model, masked, corrupted)
     total, tokens = 0.0, tokens_of(masked.batch)
     for b, t in tokens:
-        copied = sigmoid(-gate[b, t])  # the detection head's logit says "replaced"
+        copied = expit(-gate[b, t])  # the detection head's logit says "replaced"
         p = (1 - copied) * softmax(vocabulary[b, t])
         p[corrupted[b, t]] += copied
         assert p.sum() == pytest.approx(1)
@@ -211,7 +203,7 @@ def test_electra_adversarial():
     for b, n, t in chosen:
         reward = cross_entropy(logits[b, t], int(labels[b, t]))
         raw = float(weight @ states[b, t]) + bias
-        baseline = -math.log(sigmoid(raw))
+        baseline = -math.log(expit(raw))
         gain += (reward - baseline) * math.log(softmax(proposals[b, n])[out.samples.ids[b, n]])
         misses += cross_entropy(raw, math.exp(-reward))
     assert mean_of(out, "generator") == pytest.approx(-gain / len(chosen), rel=1e-4)
