@@ -12,7 +12,6 @@ import random
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pyarrow as pa
@@ -104,20 +103,14 @@ def _read(path: Path, kind: str, data: bytes) -> bool:
     return True
 
 
-class _TooSlow(BaseException):
-    """No `except Exception` of a reader swallows it."""
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise _TooSlow(f"no end after {MAX_SECONDS} s")
-
-
 @pytest.fixture(autouse=True)
 def _alarm() -> Iterator[None]:
-    before = signal.signal(signal.SIGALRM, _stop)
+    # what it raises is no Exception, so no reader swallows it
+    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail(f"no end in {MAX_SECONDS} s"))
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
+    signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
 
 
@@ -138,5 +131,3 @@ def test_a_reader_gives_a_result_or_a_named_error(
         except BaseException as error:  # pyo3's panics are no Exception
             error.add_note(f"input: {data[:400]!r}, {len(data)} bytes")
             raise
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
