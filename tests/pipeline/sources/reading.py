@@ -1,7 +1,11 @@
 """Rows of raw files as the readers give them."""
 
+import bz2
 import csv
+import gzip
+import io
 import json
+import lzma
 import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,6 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 
 from electrify.config.clean import Source
 from pipeline.sources.files import expand_sources
@@ -19,6 +24,13 @@ from pipeline.sources.readers import read_file
 
 LINE_BYTES = 1_000_000
 T = TypeVar("T")
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lambda data: lzma.compress(data, preset=0),
+    ".ZST": zstandard.ZstdCompressor().compress,
+}
 
 
 def source_of(
@@ -42,6 +54,26 @@ def write_zip(path: Path, files: Mapping[str, str | bytes]) -> Path:
     return path
 
 
+def record(
+    data: str | bytes,
+    url: str = "https://a.example/1",
+    kind: str = "conversion",
+    length: object = None,
+) -> bytes:
+    """A record of a WARC or WET file."""
+    body = data.encode() if isinstance(data, str) else data
+    length = len(body) if length is None else length
+    head = f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {url}\r\n"
+    return f"{head}Content-Length: {length}\r\n\r\n".encode() + body + b"\r\n\r\n"
+
+
+def table_of(rows: Iterable[Iterable[Any]], delimiter: str = ",") -> str:
+    """Rows of cells as a spreadsheet writes them."""
+    table = io.StringIO(newline="")
+    csv.writer(table, delimiter=delimiter).writerows(rows)
+    return table.getvalue()
+
+
 def write_rows(path: Path, kind: str, rows: Sequence[dict[str, Any]]) -> Source:
     """Write the rows as a file or data set of a kind; the source that reads it."""
     if kind == "jsonl":
@@ -49,9 +81,8 @@ def write_rows(path: Path, kind: str, rows: Sequence[dict[str, Any]]) -> Source:
     elif kind == "parquet":
         pq.write_table(pa.Table.from_pylist(rows), path)
     elif kind in ("csv", "tsv"):
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, delimiter="," if kind == "csv" else "\t")
-            writer.writerows([rows[0], *(row.values() for row in rows)])
+        table = table_of([rows[0], *(row.values() for row in rows)], "\t" if kind == "tsv" else ",")
+        path.write_text(table, encoding="utf-8", newline="")
     else:  # a folder of files for `datasets`
         pytest.importorskip("datasets").disable_progress_bars()
         path.mkdir(parents=True)
@@ -61,12 +92,15 @@ def write_rows(path: Path, kind: str, rows: Sequence[dict[str, Any]]) -> Source:
     return source_of(kind, path)
 
 
+def file_of(path: Path) -> InputFile:
+    return InputFile(str(path), path.stat().st_size)
+
+
 def read_path(
     path: Path, kind: Any = "jsonl", max_line_bytes: int = LINE_BYTES, **options: Any
 ) -> list[Raw | Fault]:
     """All rows of one file, read as one part."""
-    file = InputFile(str(path), path.stat().st_size)
-    return list(read_file(file, source_of(kind, **options), max_line_bytes))
+    return list(read_file(file_of(path), source_of(kind, **options), max_line_bytes))
 
 
 def read_data(

@@ -10,7 +10,7 @@ import zstandard
 
 from pipeline.sources.input_file import Fault, Raw
 from pipeline.sources.lines import CHUNK_BYTES
-from tests.pipeline.sources.reading import LINE_BYTES, read_path, reasons_of, with_peak
+from tests.pipeline.sources.reading import LINE_BYTES, read_data, read_path, reasons_of, with_peak
 
 BOMB_BYTES = 32_000_000  # unpacked; a thousandth of it packed
 
@@ -42,7 +42,6 @@ def test_what_unpacks_to_a_row_without_end_is_read_in_bounded_memory(tmp_path, e
     pack, kind, document, read, words = BOMBS[ending]
     path = tmp_path / f"a.{ending}"
     path.write_bytes(pack(document % (b"a" * BOMB_BYTES)))
-    assert path.stat().st_size < BOMB_BYTES / 500
     items, peak = with_peak(lambda: read_path(path, kind))
     assert reasons_of(items) == read
     assert any(words in item.detail for item in items if isinstance(item, Fault))
@@ -58,31 +57,20 @@ def test_a_row_of_a_table_that_never_ends_is_not_held_whole(tmp_path):
     assert peak < 25 * LINE_BYTES
 
 
-def _laughs(depth):
-    entities = "".join(
-        f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' if n else '<!ENTITY a0 "ha">' for n in range(depth)
-    )
-    return f"<!DOCTYPE mediawiki [{entities}]>", f"&a{depth - 1};"
-
-
 @pytest.mark.parametrize(
-    ("declared", "used"),
+    "declared",
     [
-        _laughs(12),
-        ('<!DOCTYPE mediawiki [<!ENTITY a SYSTEM "file:///etc/hostname">]>', "&a;"),
-        ('<!DOCTYPE mediawiki [<!ENTITY % a SYSTEM "file:///etc/hostname">%a;]>', ""),
-        (f"<!--{'a' * (CHUNK_BYTES - 33)}--><!DOCTYPE mediawiki>", ""),
+        '<!DOCTYPE mediawiki [<!ENTITY a SYSTEM "file:///etc/hostname">]>',
+        f"<!--{'a' * (CHUNK_BYTES - 33)}--><!DOCTYPE mediawiki>",
     ],
-    ids=["billion laughs", "file", "parameter", "in two chunks"],
+    ids=["file", "in two chunks"],
 )
-def test_a_dump_that_may_declare_entities_is_refused(tmp_path, declared, used):
-    path = tmp_path / "a.xml"
-    page = f"<page><title>{used}</title><ns>0</ns><revision><text>{used}</text></revision></page>"
-    path.write_text(f"<?xml version='1.0'?>{declared}<mediawiki>{page}</mediawiki>")
-    (fault,), peak = with_peak(lambda: read_path(path, "wikipedia"))
+def test_a_dump_that_may_declare_entities_is_refused(tmp_path, declared):
+    """And so none that grow, by ten times each."""
+    data = b"<?xml version='1.0'?>%s<mediawiki>" % declared.encode() + _PAGE % b"&a;"
+    (fault,) = read_data(tmp_path, data + b"</mediawiki>", "wikipedia")
     assert fault.reason == "unreadable_file"
     assert "it declares a document type" in fault.detail
-    assert peak < 25 * LINE_BYTES
 
 
 def test_a_parquet_file_with_damaged_statistics_does_not_end_the_process(tmp_path):

@@ -18,20 +18,17 @@ def _read(source):
 
 
 ROWS = [{"text": f"글 {i}", "url": f"u{i}", "post": i // 3} for i in range(10)]
-TEXTS = [row["text"] for row in ROWS]
 
 
 def test_a_data_set_by_its_shards(tmp_path):
     source = write_rows(tmp_path / "korean", "huggingface", ROWS)
     files, items = _read(source)
-    parts = [(file.part, file.num_parts, file.file_index) for file in files]
-    assert parts == [(0, 2, 0), (1, 2, 1)]
-    assert [item.text for item in items] == TEXTS
-    assert items[1].url == "u1"
-    assert files[1].where(3) == f"{tmp_path}/korean: row 3 of part 2 of 2"
     assert {file.stem for file in files} == {"korean"}
+    place = f"{tmp_path}/korean"
+    assert [file.where(3) for file in files] == [f"{place}:3", f"{place}: row 3 of part 2 of 2"]
+    assert [(item.text, item.url) for item in items] == [(row["text"], row["url"]) for row in ROWS]
     _, items = _read(source.model_copy(update={"max_documents": 7}))
-    assert [item.text for item in items] == TEXTS[:7]
+    assert len(items) == 7
     (mark,) = fingerprints(files).values()
     shutil.rmtree(tmp_path / "korean")
     write_rows(tmp_path / "korean", "huggingface", ROWS[:9])

@@ -5,11 +5,12 @@ import json
 import pytest
 
 from pipeline.sources.files import line_parts, split_file
-from pipeline.sources.input_file import InputFile, Raw
+from pipeline.sources.input_file import Raw
 from pipeline.sources.json_file import text_path
 from pipeline.sources.readers import read_file
 from tests.pipeline.sources.reading import (
     LINE_BYTES,
+    file_of,
     read_data,
     read_path,
     reasons_of,
@@ -43,7 +44,7 @@ OVER_LINES = {
 def test_every_form_gives_the_same_documents_and_an_object_a_line_in_parts(tmp_path, form):
     path, text = tmp_path / "a.json", (OBJECT_A_LINE | OVER_LINES)[form]
     path.write_text(text, encoding="utf-8", newline="")
-    file = InputFile(str(path), path.stat().st_size)
+    file = file_of(path)
     parts = split_file(file, source_of(), part_bytes=100)
     assert parts == (line_parts(file, 100) if form in OBJECT_A_LINE else [file])
     items = [item for part in parts for item in read_file(part, source_of(), LINE_BYTES)]

@@ -1,11 +1,6 @@
 """Rows of raw files: every kind and packing, every fault, bounded memory."""
 
-import bz2
-import csv
-import gzip
-import io
 import json
-import lzma
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -13,61 +8,36 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.sources.input_file import Fault, Raw, TooLong
-from pipeline.sources.lines import read_lines, to_utf8
+from pipeline.sources import lines
+from pipeline.sources.input_file import Fault, Raw
 from tests.pipeline.sources.reading import (
     LINE_BYTES,
+    PACKERS,
     read_data,
     read_path,
     read_source,
     reasons_of,
+    table_of,
     write_rows,
 )
 
-
-@given(
-    st.binary(max_size=60).map(lambda b: b.replace(b"\0", b"\n")),
-    st.integers(1, 7),
-    st.integers(1, 20),
-)
-def test_lines_are_those_of_split_whatever_the_chunks(data, chunk_bytes, max_bytes):
-    chunks = [data[i : i + chunk_bytes] for i in range(0, len(data), chunk_bytes)]
-    expected = data.split(b"\n")
-    if not expected[-1]:
-        expected.pop()
-    place = 0
-    for (offset, line), whole in zip(read_lines(chunks, max_bytes), expected, strict=True):
-        assert offset == place
-        place += len(whole) + 1
-        if len(whole) > max_bytes:
-            assert isinstance(line, TooLong)
-            assert line.num_bytes == len(whole)
-            assert whole.startswith(line.head)
-        else:
-            assert line == whole
+_ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-32", "utf-32-be", "utf-7", "cp949", "gb18030")
 
 
-_PACKERS = {
-    "": bytes,
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lambda data: lzma.compress(data, preset=0),
-    ".ZST": zstandard.ZstdCompressor().compress,
-}
-_ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-32", "cp949", "euc-kr", "gb18030")
+def _json_lines(rows: Sequence[dict[str, str]]) -> str:
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+
+
+def _table(rows: Sequence[dict[str, str]], delimiter: str) -> str:
+    cells = ((n, row["text"]) for n, row in enumerate(rows))
+    return table_of([("n", "text"), *cells], delimiter)
+
+
 _FORMS: dict[str, tuple[str, Any, dict[str, Any]]] = {
-    "lines of JSON": ("jsonl", lambda rows: "".join(f"{_json(row)}\n" for row in rows), {}),
-    "a list of JSON": ("jsonl", lambda rows: _json(rows), {}),
-    "objects over lines": ("jsonl", lambda rows: "\n".join(_json(r, indent=2) for r in rows), {}),
-    "one object": (
-        "jsonl",
-        lambda rows: _json({"n": 1, "data": [{"deep": [row]} for row in rows]}, indent=1),
-        {"text_field": "data[].deep.text"},
-    ),
+    "lines of JSON": ("jsonl", _json_lines, {}),
     "lines": (
         "text",
         lambda rows: "".join(f"{row['text']}\n" for row in rows),
@@ -80,47 +50,39 @@ _FORMS: dict[str, tuple[str, Any, dict[str, Any]]] = {
 _LETTERS = "가나힣한글a b1,;|\t\"'{}[]\\.&<"
 
 
-def _json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
-
-
-def _table(rows: Sequence[dict[str, str]], delimiter: str) -> str:
-    table = io.StringIO(newline="")
-    writer = csv.writer(table, delimiter=delimiter)
-    writer.writerows([("n", "text"), *((n, row["text"]) for n, row in enumerate(rows))])
-    return table.getvalue()
-
-
 @pytest.mark.parametrize("form", _FORMS)
 @given(
     st.lists(st.text(_LETTERS, min_size=1, max_size=30).filter(str.strip), min_size=1, max_size=9),
-    st.sampled_from([*_PACKERS]),
+    st.sampled_from([*PACKERS]),
     st.sampled_from(_ENCODINGS),
     st.booleans(),
+    st.sampled_from([lines.CHUNK_BYTES, 61]),  # which end within lines and characters
 )
-@settings(max_examples=15)
+@settings(max_examples=25)
 def test_what_is_written_in_any_form_packing_and_encoding_comes_back(
-    tmp_path_factory, form, texts, packing, encoding, has_parts
+    tmp_path_factory, form, texts, packing, encoding, has_parts, chunk_bytes
 ):
     kind, write, options = _FORMS[form]
     texts = ["첫째 글", *texts]  # the head shows the encoding and what the file is
-    data, pack = write([{"text": text} for text in texts]).encode(encoding), _PACKERS[packing]
+    data, pack = write([{"text": text} for text in texts]).encode(encoding), PACKERS[packing]
     half = len(data) // 2 if packing and has_parts else 0
     # two packed parts one after the other are one file, as `cat a.gz b.gz` makes
     data = pack(data[:half]) + pack(data[half:]) if half else pack(data)
     folder = tmp_path_factory.mktemp("form")
-    items = read_data(folder, data, kind, name=f"a{packing}", encoding=encoding, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "CHUNK_BYTES", chunk_bytes)
+        items = read_data(folder, data, kind, name=f"a{packing}", encoding=encoding, **options)
     assert [item.text for item in items] == texts
     rows = [item.row for item in items]
     assert rows == sorted({*rows})
 
 
-@pytest.mark.parametrize("ending", [ending for ending in _PACKERS if ending])
+@pytest.mark.parametrize("ending", [ending for ending in PACKERS if ending])
 def test_truncated_file_keeps_what_came_before(tmp_path, ending):
     # numbers, so that it does not pack into one block
     number = random.Random(0)
     rows = [json.dumps({"text": str(number.getrandbits(200))}) for _ in range(30_000)]
-    packed = _PACKERS[ending]("\n".join(rows).encode())
+    packed = PACKERS[ending]("\n".join(rows).encode())
     *documents, fault = read_data(tmp_path, packed[: len(packed) // 2], name=f"a.jsonl{ending}")
     texts = [json.loads(row)["text"] for row in rows[: len(documents)]]
     assert [document.text for document in documents] == texts
@@ -299,8 +261,7 @@ def test_a_file_of_two_encodings_is_refused_and_both_are_read_where_one_is_named
 def test_rows_of_a_table_are_numbered_by_line_and_its_faults_are_counted(tmp_path):
     lines = ["id,text,url", '1,"가\n나",u', "", "2,bad", "3,?,u", f"4,{'x' * 60},u", '5," ""라""",']
     data = "\r\n".join(lines).encode("utf-8-sig").replace(b"?", b"\xff")
-    packed = gzip.compress(data)
-    first, *faults, last = read_data(tmp_path, packed, "csv", 50, name="a.csv.gz")
+    first, *faults, last = read_data(tmp_path, data, "csv", 50)
     assert first == Raw(2, "가\n나", url="u", source_id="1")
     assert last == Raw(8, ' "라"', source_id="5")
     assert [(fault.row, fault.reason, fault.source_id) for fault in faults] == [
@@ -337,18 +298,6 @@ def test_a_table_whose_first_row_is_data(tmp_path):
     assert fault.detail == "1 cells; there are 2 columns"
     (fault,) = read_data(tmp_path, data, "tsv")
     assert "name the columns if the first row does not" in fault.detail
-
-
-@given(
-    st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"])),
-    st.sampled_from(["utf-16", "gb18030", "utf-7", "utf-32-be"]),
-    st.integers(1, 9),
-)
-def test_chunks_may_end_within_a_character(text, encoding, chunk_bytes):
-    data = text.encode(encoding)
-    chunks = [data[i : i + chunk_bytes] for i in range(0, len(data), chunk_bytes)]
-    # GB 18030 has two characters of the private use area moved: what it reads is the reference
-    assert b"".join(to_utf8(chunks, encoding)) == data.decode(encoding).encode()
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8-sig"])

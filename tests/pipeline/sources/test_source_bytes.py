@@ -4,7 +4,6 @@ import bz2
 import gzip
 import io
 import json
-import lzma
 import random
 import shutil
 from dataclasses import replace
@@ -19,7 +18,7 @@ from fsspec.implementations.memory import MemoryFile
 from electrify.system.outcome import UserError
 from pipeline.sources.files import expand_sources, fingerprints
 from pipeline.sources.input_file import Raw
-from tests.pipeline.sources.reading import read_files, source_of, write_rows
+from tests.pipeline.sources.reading import PACKERS, read_files, record, source_of, write_rows
 
 _NUMBERS = random.Random(0)
 TEXTS = [f"글 {_NUMBERS.randbytes(60).hex()}" for _ in range(1000)]  # no packing makes it small
@@ -41,27 +40,16 @@ def break_off(monkeypatch, error: Exception | None) -> None:
 
 
 ROWS = [{"text": text} for text in TEXTS]
-
-
-def _table():
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({"text": TEXTS}), sink, row_group_size=250, use_dictionary=False)
-    return sink.getvalue().to_pybytes()
-
-
+TABLE = io.BytesIO()
+pq.write_table(pa.table({"text": TEXTS}), TABLE, row_group_size=250, use_dictionary=False)
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
 PAGE = "<page><title>a</title><ns>0</ns><revision><text>{}</text></revision></page>"
-RECORD = "WARC/1.0\r\nWARC-Type: conversion\r\nContent-Length: {}\r\n\r\n{}\r\n\r\n"
 DUMP = f"<mediawiki>{''.join(map(PAGE.format, TEXTS))}</mediawiki>".encode()
-WET = "".join(RECORD.format(len(text.encode()), text) for text in TEXTS).encode()
+WET = b"".join(map(record, TEXTS))
 FILES = {
-    "a.jsonl": LINES,
+    **{f"a.jsonl{ending}": pack(LINES) for ending, pack in PACKERS.items()},
     "a.json": json.dumps(ROWS, indent=1).encode(),
-    "a.jsonl.gz": gzip.compress(LINES),
-    "a.jsonl.bz2": bz2.compress(LINES),
-    "a.jsonl.xz": lzma.compress(LINES),
-    "a.jsonl.zst": pa.compress(LINES, "zstd", asbytes=True),
-    "a.parquet": _table(),
+    "a.parquet": TABLE.getvalue(),
     "a.xml.bz2": bz2.compress(DUMP),
     "a.wet.gz": gzip.compress(WET),
 }

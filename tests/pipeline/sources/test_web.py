@@ -3,11 +3,10 @@
 import gzip
 from importlib.util import find_spec
 
-import pyarrow as pa
 import pytest
 
 from pipeline.sources.input_file import Fault, Raw
-from tests.pipeline.sources.reading import read_data, reasons_of
+from tests.pipeline.sources.reading import PACKERS, read_data, reasons_of, record
 
 TEXT = (
     "국회는 오늘 본회의를 열어 새해 예산안을 처리했다. 의원들은 밤늦게까지 토론을 이어 갔다.",
@@ -18,13 +17,6 @@ PAGE = f"""<!doctype html><html><head><title>소식</title></head><body>
 <article><p>{TEXT[0]}</p><p>{TEXT[1]}</p></article>
 <footer>저작권 2026 모든 권리 보유</footer></body></html>"""
 needs_trafilatura = pytest.mark.skipif(find_spec("trafilatura") is None, reason="not installed")
-
-
-def record(data, url="https://a.example/1", kind="conversion", length=None):
-    body = data.encode() if isinstance(data, str) else data
-    length = len(body) if length is None else length
-    head = f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {url}\r\n"
-    return f"{head}Content-Length: {length}\r\n\r\n".encode() + body + b"\r\n\r\n"
 
 
 @pytest.fixture
@@ -84,43 +76,33 @@ def test_conversion_records_with_text(read):
     ]
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        b"WARC/1.0\r\nWARC-Type: conversion\r\n\r\ntext\r\n\r\n",
-        record("글", length="many"),
-        b"junk \xff\x00\n\njunk\n",
-    ],
-)
+@pytest.mark.parametrize("broken", [record("글", length="many"), b"junk \xff\x00\n\njunk\n"])
 def test_what_comes_before_a_broken_record_stands(read, broken):
     item, fault = read(record("첫"), broken, record("끝"))
-    assert item.text == "첫"
-    assert (fault.row, fault.reason) == (2, "unreadable_file")
+    assert (item.text, fault.row, fault.reason) == ("첫", 2, "unreadable_file")
 
 
 def test_the_record_id_is_kept_also_of_a_record_that_cannot_be_read(read):
-    named = b"WARC-Type: conversion", b"WARC-Type: conversion\r\nWARC-Record-ID: <urn:uuid:1-2>"
-    records = [record(text).replace(*named) for text in ("글", b"\xff", "a" * 50)]
+    kind = "conversion\r\nWARC-Record-ID: <urn:uuid:1-2>"
+    records = [record(text, kind=kind) for text in ("글", b"\xff", "a" * 50)]
     items = read(*records, max_line_bytes=40)
     assert [type(item) for item in items] == [Raw, Fault, Fault]
     assert {item.source_id for item in items} == {"<urn:uuid:1-2>"}
 
 
-@pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("ending", ["", ".gz", ".ZST"])
 def test_a_file_that_ends_within_a_record(tmp_path, ending):
     """Wherever in it: no record of which a part is there is lost silently."""
-    pack = {"": bytes, ".gz": gzip.compress, ".zst": lambda d: pa.compress(d, "zstd", asbytes=True)}
     last = record("글")
     for length in [*range(1, last.index(b"\r\n\r\n") + 4), len(last) - 5]:
-        data = pack[ending](record("첫") + last[:length])
+        data = PACKERS[ending](record("첫") + last[:length])
         items = read_data(tmp_path, data, "wet", name=f"a.wet{ending}")
         assert reasons_of(items) == ["첫", "unreadable_file"], last[:length]
 
 
-@pytest.mark.parametrize("kind", ["wet", "warc"])
-def test_line_ends_of_another_system_are_one_short_fault(tmp_path, kind):
+def test_line_ends_of_another_system_are_one_short_fault(tmp_path):
     lines = record("글 " * 5000).replace(b"\r\n", b"\n")
-    (fault,) = read_data(tmp_path, lines * 9, kind)
+    (fault,) = read_data(tmp_path, lines * 9, "wet")
     assert fault.reason == "unreadable_file"
     assert "CR LF" in fault.detail
     assert len(fault.detail) < 300
@@ -128,9 +110,8 @@ def test_line_ends_of_another_system_are_one_short_fault(tmp_path, kind):
 
 def test_a_warc_in_place_of_a_wet_is_named(read):
     """Pages as the server sent them, requests and their headers: no text."""
-    kinds = (b"response", b"request", b"metadata")
-    records = [record("<html>").replace(b"conversion", kind) for kind in kinds * 99]
-    (fault,) = read(record("about").replace(b"conversion", b"warcinfo"), *records)
+    records = [record("<html>", kind=kind) for kind in ("response", "request", "metadata") * 99]
+    (fault,) = read(INFO, *records)
     assert fault.reason == "unreadable_file"
     assert 'kind = "warc" the pages' in fault.detail
     assert fault.row <= 102  # the file is not read to its end

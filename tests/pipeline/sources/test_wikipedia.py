@@ -40,20 +40,11 @@ PAGES = [
 ]
 URL = "https://ko.wiki.example/wiki/"
 ARTICLES = [
-    Raw(
-        1,
-        "가람 (강)\n가람은 강이다. & 끝",
-        url=URL + "%EA%B0%80%EB%9E%8C_(%EA%B0%95)",
-        licence="CC-BY-SA-4.0",
-        source_id="1",
-    ),
-    Raw(
-        5,
-        "들판\n들판은 넓다.",
-        url=URL + "%EB%93%A4%ED%8C%90",
-        licence="CC-BY-SA-4.0",
-        source_id="55",
-    ),
+    Raw(row, text, url=URL + place, licence="CC-BY-SA-4.0", source_id=page_id)
+    for row, text, place, page_id in (
+        (1, "가람 (강)\n가람은 강이다. & 끝", "%EA%B0%80%EB%9E%8C_(%EA%B0%95)", "1"),
+        (5, "들판\n들판은 넓다.", "%EB%93%A4%ED%8C%90", "55"),
+    )
 ]
 
 

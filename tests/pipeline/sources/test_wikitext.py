@@ -10,16 +10,11 @@ from tests.pipeline.cases import read_cases
 
 CASES = read_cases(__file__)
 
-ARTICLE = CASES["article"]
-TEXT = CASES["text"]
 
-
-def test_an_article():
-    assert plain_text(ARTICLE) == TEXT
-
-
-@pytest.mark.parametrize(("wikitext", "expected"), CASES["pieces_of_markup"])
-def test_pieces_of_markup(wikitext, expected):
+@pytest.mark.parametrize(
+    ("wikitext", "expected"), [(CASES["article"], CASES["text"]), *CASES["pieces_of_markup"]]
+)
+def test_an_article_and_pieces_of_markup(wikitext, expected):
     assert plain_text(wikitext) == expected
 
 
