@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.decontaminate.index import gram_keys, read_letters, read_statistics, write_index
+from pipeline.decontaminate.index import read_letters, read_statistics, write_index
 from pipeline.decontaminate.match import LONG_LETTERS, BenchmarkIndex
 
 SYLLABLES = "가나다라마바사아자차카타파하고노도로모보소오조초코토포호기니디리미비시이지치키티피히"
@@ -70,11 +70,6 @@ def _planted(rng, language, sentence):
     return f"{before}\n{sentence}\n{after}", f"{before}\n{after}"
 
 
-def _share(one, other, length):
-    """Whether both have the same `length` letters in a row."""
-    return any(one[i : i + length] in other for i in range(len(one) - length + 1))
-
-
 @pytest.mark.parametrize("task", ITEMS)
 def test_a_verbatim_text_goes_from_a_page_and_nothing_else(index, task):
     rng = random.Random(1)
@@ -107,12 +102,9 @@ def test_a_stretch_of_a_long_text_is_found_from_fifty_letters_on(index, task):
         for length in (LONG_LETTERS - 8, LONG_LETTERS, LONG_LETTERS + 30):
             start = rng.randrange(len(letters) - length)
             stretch = letters[start : start + length]
-            page, _ = _planted(rng, task[:2], stretch)
-            shares = _share(letters, "".join(map(chr, read_letters(page)[0])), LONG_LETTERS)
-            assert shares == (length >= LONG_LETTERS)
-            found = decontaminate(index, page)
-            assert bool(found.matches) == shares
-            assert (stretch in found.text) != shares
+            found = decontaminate(index, _planted(rng, task[:2], stretch)[0])
+            is_long = length >= LONG_LETTERS
+            assert (bool(found.matches), stretch in found.text) == (is_long, not is_long)
             kinds += [match.kind for match in found.matches]
     assert set(kinds) == {"ngram"}
     assert len(kinds) >= 2 * len(ITEMS[task])
@@ -138,15 +130,11 @@ def test_company_does_not_matter(index):
     rng = random.Random(8)
     texts = ["", "\n", "aaa", "\0\0\0", "a\0b", *ITEMS["ko-short"][:5], *ITEMS["en-long"][:3]]
     texts += [_planted(rng, task[:2], items[0])[0] for task, items in ITEMS.items()]
-    # halves of an item, which beside one another are no item
-    half = len(ITEMS["ko-short"][9]) // 2
-    texts += [ITEMS["ko-short"][9][:half], ITEMS["ko-short"][9][half:]]
+    item = ITEMS["ko-short"][9]  # of which the halves are none beside one another
+    texts += [item[: len(item) // 2], item[len(item) // 2 :]]
     alone = [decontaminate(index, text) for text in texts]
-    assert [found.drop is None for found in alone[-2:]] == [True, True]
-    for _ in range(2):
-        order = rng.sample(range(len(texts)), len(texts))
-        together = index.decontaminate([texts[i] for i in order])
-        assert together == [alone[i] for i in order]
+    assert index.decontaminate(texts) == alone
+    assert index.decontaminate(texts[::-1]) == alone[::-1]
     assert index.decontaminate([]) == []
 
 
@@ -255,7 +243,6 @@ SHORT_ITEMS = [
 )
 def test_an_item_is_found_in_a_row_of_a_table_between_ids_and_labels(tmp_path, row):
     index = index_of(tmp_path, [("t", item) for item in SHORT_ITEMS])
-    assert [len(read_letters(item)[0]) for item in SHORT_ITEMS[:2]] == [12, 13]
     assert decontaminate(index, row.format(*SHORT_ITEMS)).drop is not None
     within = f"누군가 {SHORT_ITEMS[0]} 라고 했지만 나는 그렇게 생각하지 않는다"
     assert decontaminate(index, within).matches == ()
@@ -267,11 +254,3 @@ def test_letters_are_those_of_plain_python(text):
     expected = _squeezed(_folded(text))
     assert [chr(code) for code in letters] == [letter for letter, _ in expected]
     assert places.tolist() == [place for _, place in expected]
-
-
-@given(st.lists(st.integers(97, 99), max_size=40), st.sampled_from([4, 8, 12]))
-def test_equal_grams_have_equal_keys_and_others_do_not(codes, width):
-    keys = gram_keys(np.array(codes, dtype=np.uint32), width)
-    grams = ["".join(map(chr, codes[i : i + width])) for i in range(len(codes) - width + 1)]
-    assert len(keys) == len(grams)
-    assert len({*zip(grams, keys.tolist(), strict=True)}) == len({*grams}) == len({*keys.tolist()})

@@ -86,13 +86,13 @@ def _text(seed, words=30):
     return [_word(rng.randrange(3000)) for _ in range(words)]
 
 
-def _corpus(seed, num_originals=12, most=4):
+def _corpus(seed):
     """Groups of texts with copies that differ in one word, at the end or in the middle, or more."""
     rng = random.Random(seed)
     texts = []
-    for number in range(num_originals):
+    for number in range(12):
         words = _text(f"{seed} {number}")
-        for _ in range(rng.randrange(1, most)):
+        for _ in range(rng.randrange(1, 5)):
             copy = words.copy()
             for _ in range(rng.choice([0, 1, 1, 2, 8])):
                 copy[rng.randrange(len(copy))] = _word(3000 + rng.randrange(100))
@@ -135,7 +135,7 @@ def _short(seed):
         *((_short(1), similarity, 64) for similarity in (SIMILARITY, 0.95)),
     ],
 )
-def test_equals_brute_force(groups, similarity, bands):
+def test_equals_brute_force_whatever_the_order_of_arrival(monkeypatch, groups, similarity, bands):
     kept_of = _deduplicate(groups, list, similarity, bands)
     expected = _brute_force(groups, similarity)
     assert kept_of.keys() == expected.keys()
@@ -143,6 +143,10 @@ def test_equals_brute_force(groups, similarity, bands):
         texts = [groups[r >> 40][r & (1 << 40) - 1] for r in (rank, kept)]
         assert kept in expected[rank]
         assert estimated == pytest.approx(_jaccard(*texts))
+    rng = random.Random(0)
+    monkeypatch.setattr(near_dedup, "MAX_WAITING_EDGES", 3)
+    for order, num_shards in ((list, 1), (lambda items: rng.sample(items, len(items)), 5)):
+        assert _deduplicate(groups, order, similarity, bands, num_shards) == kept_of
 
 
 def test_of_texts_with_one_copy_each_every_copy_is_found_and_of_several_what_is_like_the_longest():
@@ -164,16 +168,6 @@ def test_of_texts_with_one_copy_each_every_copy_is_found_and_of_several_what_is_
     assert [*_deduplicate([texts], list)] == [0]
 
 
-def test_the_order_of_arrival_does_not_matter(monkeypatch):
-    groups = _corpus(0, num_originals=60, most=6)
-    expected = _deduplicate(groups, list)
-    assert _deduplicate(groups, lambda items: items[::-1]) == expected
-    assert _deduplicate(groups, list, num_shards=1) == expected
-    monkeypatch.setattr(near_dedup, "MAX_WAITING_EDGES", 3)
-    rng = random.Random(0)
-    assert _deduplicate(groups, lambda items: rng.sample(items, len(items))) == expected
-
-
 def test_a_band_that_all_documents_share_costs_no_more_than_another():
     """1,000 texts with the same words but one; then as many that share a band and nothing else."""
     num = 1_000
@@ -187,11 +181,6 @@ def test_a_band_that_all_documents_share_costs_no_more_than_another():
     shards = pack_bands(keys.ravel(), np.full(num, 2), np.arange(num), 16).values()
     edges = [part for packed in shards for part in star_edges([(0, packed)])]
     assert sum(map(len, edges)) == 16 * (num - 1)
-    unlike = [
-        Candidate(1, i, 100, 5, keys[i].astype("u4"), np.arange(i * 5, i * 5 + 5, dtype="u4"))
-        for i in range(num)
-    ]
-    assert list(choose(unlike, SIMILARITY)) == []
 
 
 def test_a_pair_is_found_among_many_unlike_texts_of_one_component():
@@ -224,7 +213,7 @@ def test_a_huge_component_is_cut_into_parts_that_keep_their_own(monkeypatch):
     assert all(similarity >= SIMILARITY for _, similarity in kept_of.values())
 
 
-def test_sketches_estimate_without_bias_and_are_exact_while_whole():
+def test_sketches_estimate_without_bias():
     rng = np.random.default_rng(0)
     errors = []
     for _ in range(30):
@@ -232,11 +221,8 @@ def test_sketches_estimate_without_bias_and_are_exact_while_whole():
         rng.shuffle(values)
         one, other = np.sort(values[:9000]), np.sort(values[2000:])
         true = len(np.intersect1d(one, other)) / len(values)
-        whole, sketched = (
-            [Candidate(0, 0, 1, len(h), np.zeros(1, "u4"), h[:size]) for h in (one, other)]
-            for size in (1 << 20, 1024)
-        )
-        assert estimate(*whole) == true
+        bands = np.zeros(1, "u4")
+        sketched = [Candidate(0, 0, 1, len(h), bands, h[:1024]) for h in (one, other)]
         assert estimate(*reversed(sketched)) == estimate(*sketched)
         errors.append(estimate(*sketched) - true)
     assert abs(np.mean(errors)) < 0.009
