@@ -5,8 +5,8 @@ them stand numbers of nobody.
 """
 
 import random
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 from tests.pipeline.cases import read_cases
 
@@ -15,27 +15,7 @@ HYPHENS = "‐‑‒–—―−﹣－ーㅡ"
 _ASCII_TO_WIDE = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
 
 
-class Case(NamedTuple):
-    text: str
-    expected: str
-    language: str = "ko"
-
-
-class Form(NamedTuple):
-    """A way to write a number of a kind; `before` and `behind` are words of the text."""
-
-    kind: str
-    numbers: Sequence[str]  # patterns, or examples where a digit follows from the others
-    before: str = ""
-    behind: str = ""
-    language: str = "ko"
-    write: str = "plain"
-
-    def make(self, rng: random.Random) -> str:
-        number = _fill(rng.choice(self.numbers), rng)
-        if self.write == "dashed":  # with another kind of hyphen, or blanks around it
-            return number.replace("-", rng.choice([*HYPHENS, " - ", "- ", " – "]))
-        return number.translate(_ASCII_TO_WIDE) if self.write == "wide" else number
+Case = tuple[str, str, str]  # a text, what masking makes of it, its language
 
 
 def _fill(pattern: str, rng: random.Random) -> str:
@@ -57,48 +37,44 @@ def business_digit(nine: str) -> str:
     return str(-total % 10)
 
 
-FORMS = [
-    Form(**row, write=write)
+FORMS: list[dict[str, Any]] = [
+    {"before": "", "behind": "", "language": "ko"} | row | {"write": write}
     for row in _TABLE["forms"]
-    for write in ("plain", *row.pop("also_written", ()))
+    for write in ("plain", *row.get("also_written", ()))
 ]
-NOBODY = _TABLE["nobody"].strip().replace("\n", "|").split("|")
+
+
+def _written(form: dict[str, Any], rng: random.Random) -> list[str]:
+    """A number of the form between words of the text, and what masking makes of it."""
+    number = _fill(rng.choice(form["numbers"]), rng)
+    if form["write"] == "dashed":  # with another kind of hyphen, or blanks around it
+        number = number.replace("-", rng.choice([*HYPHENS, " - ", "- ", " – "]))
+    elif form["write"] == "wide":
+        number = number.translate(_ASCII_TO_WIDE)
+    return [f"{form['before']}{one}{form['behind']}" for one in (number, f"<{form['kind']}>")]
 
 
 def positives(seed: int, num_each: int) -> Iterator[Case]:
     """`num_each` cases of each form alone, and half as many of two forms in a row."""
     rng = random.Random(seed)
-    for form in FORMS:
-        for _ in range(num_each):
-            yield _alone(form, rng)
+    for form in FORMS * num_each:
+        text, masked = _written(form, rng)
+        phones = _TABLE["before_phones"] if form["kind"] == "phone" else []
+        before, behind = rng.choice(_TABLE["before"] + phones), rng.choice(_TABLE["behind"])
+        if before.endswith("(") and text.count(")") > text.count("("):
+            before = ""  # it would belong to the number
+        yield f"{before}{text}{behind}", f"{before}{masked}{behind}", form["language"]
     for _ in range(num_each * len(FORMS) // 2):
-        yield _pair(rng)
+        one, joint = rng.choice(FORMS), rng.choice(_TABLE["joints"])
+        other = rng.choice([form for form in FORMS if form["language"] == one["language"]])
+        pair = zip(_written(one, rng), _written(other, rng), strict=True)
+        text, masked = map(joint.join, pair)
+        yield text, masked, one["language"]
 
 
-def _alone(form: Form, rng: random.Random) -> Case:
-    number = form.make(rng)
-    before = rng.choice(
-        _TABLE["before"] + (_TABLE["before_phones"] if form.kind == "phone" else [])
-    )
-    behind = rng.choice(_TABLE["behind"])
-    if before.endswith("(") and number.count(")") > number.count("("):
-        before = ""  # it would belong to the number
-    before, behind = f"{before}{form.before}", f"{form.behind}{behind}"
-    return Case(f"{before}{number}{behind}", f"{before}<{form.kind}>{behind}", form.language)
-
-
-def _pair(rng: random.Random) -> Case:
-    one, joint = rng.choice(FORMS), rng.choice(_TABLE["joints"])
-    other = rng.choice([form for form in FORMS if form.language == one.language])
-    text = joint.join(f"{form.before}{form.make(rng)}{form.behind}" for form in (one, other))
-    masked = joint.join(f"{form.before}<{form.kind}>{form.behind}" for form in (one, other))
-    return Case(text, masked, one.language)
-
-
-def negatives(seed: int, num_each: int, patterns: Sequence[str]) -> Iterator[Case]:
+def negatives(seed: int, num_each: int) -> Iterator[Case]:
     """`num_each` cases of each pattern of a number of nobody."""
     rng = random.Random(seed)
-    for pattern in patterns:
-        for _ in range(num_each):
-            text = f"{rng.choice(['', '가 ', '값: ', '('])}{_fill(pattern, rng)} 끝"
-            yield Case(text, text, rng.choice(["ko", "zh", "en"]))
+    for pattern in _TABLE["nobody"].strip().replace("\n", "|").split("|") * num_each:
+        text = f"{rng.choice(['', '가 ', '값: ', '('])}{_fill(pattern, rng)} 끝"
+        yield text, text, rng.choice(["ko", "zh", "en"])

@@ -31,9 +31,6 @@ def fails(text, language):
 
 def counts(text, language):
     return len(text)
-
-def links(text, language):
-    return text if text.endswith("http://a.kr/b") else text + " http://a.kr/b"
 '''
 
 
@@ -72,7 +69,6 @@ def test_a_rule_changes_a_text_until_it_is_settled_or_removes_it(file):
         ("fails", "fails failed with AttributeError"),
         ("counts", "counts returned int, not a text or None"),
         ("other", "has no function 'other'"),
-        ("links", "rounds links still changes a text"),
         ("rule", r"mine\.py, line 1: SyntaxError"),
     ],
 )

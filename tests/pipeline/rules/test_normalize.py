@@ -83,24 +83,6 @@ def test_what_a_rule_makes_of_a_text(rule):
     assert {text: rule(text) for text, _ in GIVES[rule]} == dict(GIVES[rule])
 
 
-_CHARACTERS = st.sampled_from(
-    [
-        *map(chr, range(0x1100, 0x1200)),
-        *map(chr, range(0xFFA0, 0xFFDD)),
-        *"가각ㄱㅏㆍ・‧Ａ１！，a1 ㅤ",
-        *("ᇹ", "\u0301"),
-    ]
-)
-
-
-@given(st.lists(_CHARACTERS | st.characters(), max_size=20).map("".join))
-@settings(max_examples=100)
-def test_twice_is_once_and_composed(text):
-    once = normalise_hangul(text)
-    assert normalise_hangul(once) == once
-    assert unicodedata.is_normalized("NFC", normalise_hangul(compose(text)))
-
-
 _REPEATS = st.text(st.sampled_from("ㅋㅎ하아!~.a0-= \n👍漢"), max_size=60)
 
 

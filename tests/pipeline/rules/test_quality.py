@@ -17,7 +17,6 @@ from pipeline.rules.quality import (
     Statistics,
     bounds_of,
     broken_limit,
-    has_letters,
     limits_for,
     repeated_fraction,
     top_fraction,
@@ -130,16 +129,7 @@ def test_the_number_of_a_line_ends_no_sentence():
     ],
 )
 def test_web_pages_that_break_a_rule(reason, language, text):
-    drop = _drop(text, language)
-    assert drop is not None
-    assert drop.reason == reason
-
-
-def test_no_letters():
-    assert has_letters("12:30 ~ 13:00 !!! ㅠ")
-    assert has_letters("ok")
-    for text in ("12 + 3 = 15 ____", "★★★★★", "👍👍👍", "..."):
-        assert not has_letters(text)
+    assert _drop(text, language).reason == reason
 
 
 @given(st.text(max_size=200), st.sampled_from(["ko", "en", "ja"]), st.sampled_from(RULES))
