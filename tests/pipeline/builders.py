@@ -15,6 +15,9 @@ from pipeline.clean import clean
 from pipeline.documents import DOCUMENT_SCHEMA, document_paths, row_writer
 
 Row = dict[str, Any]
+KOREAN = "국회는 오늘 본회의를 열어 새해 예산안을 처리했다고 밝혔다."
+ENGLISH = "The house met today and passed the budget of the coming year after a long debate."
+RUSSIAN = "Сегодня парламент принял бюджет на следующий год после долгого обсуждения."
 
 
 def config_of(
@@ -48,12 +51,12 @@ def sentence(number: int) -> str:
     return f"{chr(0xAC00 + number)}번째 문장은 다른 문장과 다르다."
 
 
-def clean_afresh(config: RunConfig, options: Sequence[str] = (), **more: Any) -> Path:
+def clean_afresh(config: RunConfig, options: Sequence[str] = ()) -> Path:
     """Run the stage from the raw files though it may be done already; its folder."""
     folder = Path(config.output_dir) / "clean"
     for made in (folder, folder.with_name(".work")):
         shutil.rmtree(made, ignore_errors=True)
-    clean(config, options, overwrite=False, **more)
+    clean(config, options, overwrite=False)
     return folder
 
 

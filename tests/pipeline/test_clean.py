@@ -2,16 +2,21 @@
 
 import gzip
 import json
-import zipfile
 from collections import Counter
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline import clean as clean_module
 from pipeline.clean import clean
 from pipeline.dedup import batches, records
+from pipeline.documents import list_row_groups, read_columns
 from pipeline.sources import files as sources
 from tests.pipeline.builders import (
+    ENGLISH,
+    KOREAN,
+    RUSSIAN,
     clean_afresh,
     config_of,
     contents,
@@ -22,7 +27,7 @@ from tests.pipeline.builders import (
     sentence,
     write_texts,
 )
-from tests.pipeline.sources.reading import write_rows
+from tests.pipeline.sources.reading import write_rows, write_zip
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +58,7 @@ def test_documents_removed_and_report(corpus, cleaned):
     folder = cleaned
     kept, gone, found = documents(folder), removed(folder), report(folder)
     licences = Counter(document["licence"] for document in kept)
-    assert found["licences"] == [
-        {"licence": licence or "", "documents": licences[licence]} for licence in (None, "CC0-1.0")
-    ]
+    assert {row["licence"] or None: row["documents"] for row in found["licences"]} == licences
     # each sentence once, from the first place where it stood, in order
     assert kept[0] == {
         "id": "00-00000-000000001",
@@ -69,22 +72,16 @@ def test_documents_removed_and_report(corpus, cleaned):
     texts = [document["text"] for document in kept]
     assert texts[:500] == [sentence(i) for i in range(500)]
     assert len(set(texts)) == len(texts)
-    ids = [document["id"] for document in kept]
-    assert ids == sorted(ids)
-
+    assert (ids := [document["id"] for document in kept]) == sorted(ids)
     reasons = Counter(row["reason"] for row in gone)
     faults = ("malformed_json", "missing_field", "wrong_type", "invalid_utf8", "unreadable_file")
     once = dict.fromkeys(("too_short", "undecodable", *faults), 1)
     assert reasons == once | {"empty": 2, "duplicate": reasons["duplicate"]}
-    duplicate = next(row for row in gone if row["reason"] == "duplicate")
-    assert duplicate["detail"] == "of 00-00000-000000251"
-    assert duplicate["id"] == "00-00001-000000001"
 
     totals = found["totals"]
     assert totals["documents_in"] == totals["documents_kept"] + totals["removed"]
     assert totals["documents_kept"] == len(kept) == manifest(folder)["counts"]["documents"]
     assert totals["removed"] + totals["malformed"] == len(gone)
-    assert sum(row["documents"] for row in found["removed"]) == totals["removed"]
     assert sum(file["documents"] for file in found["files"]) == totals["documents_in"]
     assert found["files"][3]["documents"] == 0
     assert f"{corpus}/b.jsonl:255: malformed_json: " in found["faults"][0]
@@ -93,7 +90,6 @@ def test_documents_removed_and_report(corpus, cleaned):
     rules = ("html_removed", "url_removed", "whitespace_squeezed")
     altered = {row["rule"]: row["documents"] for row in found["altered"]}
     assert altered == dict.fromkeys(rules, 200)
-    assert all(row["characters"] >= row["documents"] for row in found["altered"])
     assert "<" in found["examples"]["html_removed"]
     names = {"manifest.json", "report.html", "report.json"}
     tables = {"documents-00000.parquet", "removed-00000.parquet"}
@@ -132,10 +128,9 @@ def test_workers_and_batches_change_no_row(tmp_path, corpus, cleaned, monkeypatc
 
 def test_members_of_an_archive_are_read_by_several_workers(tmp_path, monkeypatch):
     """A forked worker opens the archive itself: the process before it has listed the members."""
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        for member in range(6):
-            rows = (json.dumps({"text": sentence(10 * member + n)}) for n in range(10))
-            archive.writestr(f"{member}.jsonl", "\n".join(rows))
+    for member in range(6):
+        rows = (json.dumps({"text": sentence(10 * member + n)}) for n in range(10))
+        write_zip(tmp_path / "a.zip", {f"{member}.jsonl": "\n".join(rows)})
     monkeypatch.setattr(sources, "FILE_BATCH_BYTES", 1)
     config = config_of(tmp_path, [tmp_path / "a.zip::*.jsonl"])
     assert len(documents(clean_afresh(config, ["--direct_num_workers=2"]))) == 60
@@ -151,12 +146,8 @@ def test_the_id_that_the_source_gives_stays_with_kept_and_removed_rows(tmp_path)
     source = {"name": "책", "licence": "MIT"}
     folder = clean_afresh(config_of(tmp_path, [path], source))
     assert {(row["source"], row["licence"]) for row in documents(folder)} == {("책", "MIT")}
-    assert [(row["id"][-1], row["source_id"]) for row in documents(folder)] == [
-        ("1", "글-0"),
-        ("6", "7"),
-        ("7", None),
-        ("8", None),
-    ]
+    kept = [(row["id"][-1], row["source_id"]) for row in documents(folder)]
+    assert kept == [("1", "글-0"), ("6", "7"), ("7", None), ("8", None)]
     assert [(row["reason"], row["source_id"]) for row in removed(folder)] == [
         ("duplicate", "글-1"),
         ("too_short", "글-2"),
@@ -212,7 +203,6 @@ def test_benchmark_texts_are_removed(tmp_path):
     clean(config, [], overwrite=False, benchmark_texts=folder)
     out = tmp_path / "out" / "clean"
     assert [row["reason"] for row in removed(out)] == ["contaminated"]
-    assert not (out / "work").exists()
     found = report(out)
     assert {(row["task"], row["kind"]): row["count"] for row in found["contamination"]} == {
         ("문답", "sentence"): 1,
@@ -230,22 +220,17 @@ def test_benchmark_texts_are_removed(tmp_path):
 _DATA = ("hong@naver.com", "kim&#64;daum.net", "010-1234-5678", "010-2345-6789", "900101-1234567")
 
 
-@pytest.fixture
-def with_personal_data(tmp_path):
-    """Rows that stay, are removed by each pass, or cannot be read, all with personal data."""
+@pytest.mark.parametrize("mask_pii", [True, False])
+def test_removed_texts_and_reports_show_no_personal_data(tmp_path, mask_pii):
+    """Of rows that stay, are removed by each pass, or cannot be read."""
     kept = "문의는 hong@naver.com 으로 주십시오. 이 문장은 한국어라서 남습니다."
     english = (
         "All of this is in English; write to kim&#64;daum.net or call <b>010-1234-5678</b> now."
     )
     path = write_texts(tmp_path / "a.jsonl", [kept, kept, english, f"<p>{kept}</p> 010-2345-6789"])
     path.write_bytes(path.read_bytes() + b'{"text": "900101-1234567')
-    return path
-
-
-@pytest.mark.parametrize("mask_pii", [True, False])
-def test_removed_texts_and_reports_show_no_personal_data(tmp_path, with_personal_data, mask_pii):
     options = {"mask_pii": mask_pii, "near_dedup": {"enabled": False}}
-    folder = clean_afresh(config_of(tmp_path, [with_personal_data], **options))
+    folder = clean_afresh(config_of(tmp_path, [path], **options))
     assert any("hong@naver.com" in row["text"] for row in documents(folder)) != mask_pii
     gone = {row["reason"]: row["text"] for row in removed(folder)}
     assert gone.keys() == {"duplicate", "foreign_language", "malformed_json"}
@@ -272,9 +257,6 @@ def test_a_folder_of_files_of_which_most_cannot_be_read_is_refused(tmp_path):
     assert "write encoding = 'cp949'" in str(refused.value)
 
 
-KOREAN = "국회는 오늘 본회의를 열어 새해 예산안을 처리했다고 밝혔다."
-ENGLISH = "The house met today and passed the budget of the coming year after a long debate."
-RUSSIAN = "Сегодня парламент принял бюджет на следующий год после долгого обсуждения."
 GERMAN = "Der Bundestag hat heute den Haushalt des kommenden Jahres beschlossen."
 LIMITS = {"en": {"quality": {"min_words": 40}}}
 
@@ -325,3 +307,17 @@ def test_a_row_may_name_its_language(tmp_path):
     expected = [(english, "en"), (korean, "ko"), (english, "en"), (korean, "ko"), (korean, "ko")]
     assert found == expected
     assert _languages_and_reasons(folder) == [("ko", "foreign_language")]
+
+
+def test_batches_are_even_in_bytes_however_documents_lie(tmp_path):
+    texts = ["가" * 10] * 500 + ["가" * 20_000] * 20  # short ones, then long ones
+    path = tmp_path / "documents-00000.parquet"
+    pq.write_table(pa.table({"text": texts}), path, row_group_size=len(texts))
+    (group,) = list_row_groups([path])
+    assert group.num_bytes > 0
+    assert pq.read_metadata(path).num_row_groups == 1
+    batches = list(read_columns(group, ["text"], 100_000))
+    sizes = [sum(map(len, batch.column("text").to_pylist())) * 3 for batch in batches]
+    assert len(batches) > 10
+    assert max(sizes) < 100_000 + 60_000  # and the document that goes over
+    assert [text for batch in batches for text in batch.column("text").to_pylist()] == texts

@@ -3,6 +3,7 @@
 import errno
 import pickle
 import shutil
+from contextlib import suppress
 
 import fsspec
 import pytest
@@ -15,22 +16,17 @@ from pipeline import work_folder as work_folders
 from pipeline.clean import clean
 from pipeline.dedup import batches
 from pipeline.sources import files as sources
-from pipeline.work_folder import for_shards, read_slice, work_folder
+from pipeline.work_folder import work_folder
 from tests.pipeline.builders import config_of, contents, documents, removed, write_texts
 from tests.pipeline.sources.reading import write_files
 
-ADDRESSES = ("local", "memory://runs", "gs://corpus/tmp")
 
-
-def _folder(address, request, tmp_path):
-    if address.startswith("gs:"):
-        request.getfixturevalue("bucket")
-    return str(tmp_path / "mount") if address == "local" else address
-
-
-@pytest.fixture(params=ADDRESSES)
+@pytest.fixture(params=["local", "memory://runs", "gs://corpus/tmp"])
 def work(request, tmp_path):
-    with work_folder("clean", _folder(request.param, request, tmp_path), tmp_path, {}) as folder:
+    if request.param.startswith("gs:"):
+        request.getfixturevalue("bucket")
+    address = str(tmp_path / "mount") if request.param == "local" else request.param
+    with work_folder("clean", address, tmp_path, {}) as folder:
         yield folder
     assert not folder.exists("README")
 
@@ -39,27 +35,19 @@ def test_what_is_published_is_found(work, tmp_path):
     work = pickle.loads(pickle.dumps(work))  # as a worker gets it
     index = {"x": "x", "y": "y"}
     with work.scratch() as folder:
-        write_files(folder, {"a.bin": b"\0\xff" * 500})
-        write_files(folder / "index", index)
-        work.publish(folder / "a.bin")
-        work.publish(folder / "index")
+        work.publish(write_files(folder / "index", index))
     for _ in range(2):  # as a runner may
         work.write("b.txt", "가나다".encode())
-    assert {"a.bin", "b.txt", "index"} <= set(work.names())
-    assert work.names() == sorted(work.names())
-    assert not any(name.endswith(".tmp") for name in work.names())
+    with work.new_file("a.bin") as path:
+        path.write_bytes(b"\0\xff" * 500)
+        assert not work.exists("a.bin")
+    assert work.names() == ["README", "a.bin", "b.txt", "index"]
     assert [work.exists(name) for name in ("a.bin", "index", "c")] == [True, True, False]
     assert work.read_all(["b.txt"] * 3) == ["가나다".encode()] * 3
-    with work.fetch("a.bin") as path:
-        assert path.read_bytes() == b"\0\xff" * 500
     with work.fetch("index") as path:
         assert {of.name: of.read_text(encoding="utf-8") for of in path.iterdir()} == index
-    work.move_out({"a.bin": tmp_path / "a", "b.txt": tmp_path / "b"})
+    work.move_out({"a.bin": tmp_path / "a"})
     assert (tmp_path / "a").read_bytes() == b"\0\xff" * 500
-    assert (tmp_path / "b").read_text(encoding="utf-8") == "가나다"
-    with work.new_file("new.txt") as path:
-        path.write_text("new", encoding="utf-8")
-        assert not work.exists("new.txt")
 
 
 @pytest.mark.parametrize("address", ["memory://line", "mount"])
@@ -87,7 +75,6 @@ def test_a_storage_that_fails_is_not_taken_for_an_empty_one(tmp_path, monkeypatc
         failing.append(OSError(errno.EIO, "Input/output error"))
         with pytest.raises(OSError, match="Input/output error"):
             ask()
-        assert not failing
 
 
 @pytest.mark.parametrize(
@@ -112,17 +99,6 @@ def test_a_worker_that_cannot_take_part_says_so(tmp_path, monkeypatch, has, mess
         work_folders.check_worker.cache_clear()
         with pytest.raises(UserError, match=message):
             work_folders.check_worker(address)
-
-
-def test_arrays_for_shards_come_back_and_are_made_once(work):
-    def make():
-        yield {3: b"abc", 1: b""}
-        yield {1: b"defg"}
-
-    slices = for_shards(work, "sent-1", make)
-    found = [(shard, read_slice(work, where)) for shard, where in slices]
-    assert found == [(3, b"abc"), (1, b""), (1, b"defg")]
-    assert for_shards(work, "sent-1", lambda: [{5: b"other"}]) == slices
 
 
 def _text(number):
@@ -159,9 +135,7 @@ def test_a_run_in_a_bucket_makes_the_rows_of_a_local_one(tmp_path, run, bucket):
     assert bucket.find("corpus/tmp") == []
 
 
-def test_a_run_that_was_stopped_resumes_and_ends_with_the_same_bytes(
-    tmp_path, run, monkeypatch, caplog
-):
+def test_a_run_that_was_stopped_resumes_and_ends_with_the_same_bytes(tmp_path, run, monkeypatch):
     """In one process: nothing that is done is done again, and nothing is left behind."""
     options = ["--direct_running_mode=in_memory"]
     whole = run(options)
@@ -185,10 +159,8 @@ def test_a_run_that_was_stopped_resumes_and_ends_with_the_same_bytes(
     calls.clear()
     for function, module in functions.items():
         monkeypatch.setattr(module, function.__name__, stopped_at(0, function))
-    caplog.set_level("INFO", "electrify")
     assert run(options) == whole
     assert calls == ["pack_bands"] * 2
-    assert "resumes from what an earlier attempt left" in caplog.text
     assert not (tmp_path / "out" / ".work").exists()
 
 
@@ -238,17 +210,9 @@ def test_what_a_removal_that_was_stopped_has_left_is_not_resumed_from(
 @pytest.mark.parametrize("work_dir", [None, "memory://plans", "memory://plans/"])
 def test_what_another_plan_has_left_is_removed(tmp_path, work_dir):
     place = tmp_path / "clean.partial"
-    opened = []
-
-    def fail():
-        with work_folder("clean", work_dir, place, {"a": 1}) as work:
-            work.write("a", b"a")
-            opened.append(work)
-            raise OSError("full")
-
-    with pytest.raises(OSError, match="full"):
-        fail()
-    (first,) = opened
+    with suppress(OSError), work_folder("clean", work_dir, place, {"a": 1}) as first:
+        first.write("a", b"a")
+        raise OSError("full")
     assert first.exists("a")
     with work_folder("encode", work_dir, place, {"a": 1}) as other:
         assert first.exists("a")

@@ -8,10 +8,7 @@ from electrify.cli import main
 from electrify.config.load import load_config
 from pipeline.init.config import init
 from pipeline.sources.files import check_inputs
-from tests.pipeline.sources.reading import write_files
-
-KOREAN = "국회는 오늘 본회의를 열어 새해 예산안을 처리했다고 밝혔다."
-ENGLISH = "The house met today and passed the budget of the coming year after a long debate."
+from tests.pipeline.builders import ENGLISH, KOREAN
 
 
 def config_of(folder, text, num_rows=200):
@@ -61,13 +58,6 @@ def test_a_table_with_labels_is_for_a_classifier(tmp_path):
     table.write_text("text,label\n" + "배송이 늦었습니다,배송\n환불해 주십시오,환불\n" * 3, "utf-8")
     lines = init(str(table), str(tmp_path / "tickets.toml"))
     assert any(f"--own-task {table}" in line for line in lines)
-
-
-def test_many_sources_of_files_that_differ_are_pointed_out(tmp_path):
-    rows = {f"sub/{n}.jsonl": json.dumps({f"field{n}": f"{KOREAN} {n}"}) for n in range(40)}
-    lines = init(str(write_files(tmp_path / "in", rows)), str(tmp_path / "my.toml"))
-    assert len(load_config(tmp_path / "my.toml").clean.sources) == 40
-    assert any(line.startswith("40 sources") and "folders of their own" in line for line in lines)
 
 
 def test_a_file_that_is_there_stays_and_a_folder_without_text_names_what_is_read(tmp_path, capsys):

@@ -1,8 +1,6 @@
 """What a folder of unknown text is taken for, and how near the estimates come."""
 
-import csv
 import gzip
-import io
 import json
 import os
 import re
@@ -13,13 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.init.survey import survey
-from tests.pipeline.sources.reading import read_source, write_files, write_rows, write_zip
+from tests.pipeline.builders import ENGLISH, KOREAN, RUSSIAN
+from tests.pipeline.sources.reading import read_source, table_of, write_files, write_rows, write_zip
 
-KOREAN = "국회는 오늘 본회의를 열어 새해 예산안을 처리했다고 밝혔다."
-ENGLISH = "The house met today and passed the budget of the coming year after a long debate."
 GERMAN = "Größe, Qualität und Straßen waren schön, aber die Gäste kamen über die Brücke."
 JAPANESE = "昨日は友達と公園へ行きました。とても楽しかったです。"
-RUSSIAN = "Сегодня парламент принял бюджет на следующий год после долгого обсуждения."
 
 
 def json_lines(texts, field="text"):
@@ -46,22 +42,12 @@ def test_a_parquet_file_with_a_date_that_python_has_not(tmp_path):
     assert (found.source.text_field, found.fields) == ("글", ("when", "글"))
 
 
-def test_files_of_one_kind_are_one_source_and_those_that_differ_are_several(tmp_path):
+def test_files_of_one_kind_are_one_source(tmp_path):
     files = {f"{name}.jsonl": json_lines([KOREAN] * 5) for name in ("b", "a", "sub/c")}
     write_files(tmp_path, files | {"a.txt": f"{KOREAN}\n\n{KOREAN}\n"})
     found, unread = survey(tmp_path)
     kinds = [(s.source.kind, s.source.path.removeprefix(f"{tmp_path}/")) for s in found]
     assert (kinds, unread) == ([("jsonl", "**/*.jsonl"), ("text", "a.txt")], [])
-    others = json_lines([ENGLISH] * 9, "body"), json_lines([RUSSIAN] * 5)
-    write_files(tmp_path, dict(zip(("sub/d.jsonl", "b.jsonl"), others, strict=True)))
-    found = [one.source for one in survey(tmp_path)[0]]
-    assert [(s.language, s.path.removeprefix(f"{tmp_path}/")) for s in found] == [
-        ("ko", "a.jsonl"),
-        ("ru", "b.jsonl"),
-        ("ko", "sub/c.jsonl"),
-        ("en", "sub/d.jsonl"),
-        ("ko", "a.txt"),
-    ]
 
 
 def _written_text(text, encoding):
@@ -116,18 +102,12 @@ def test_files_that_are_not_examined_beside_others_that_differ_are_counted(tmp_p
 
 def test_many_small_files_are_documents_and_a_large_one_is_blocks_or_lines(tmp_path):
     files = {f"[글]/{number}.txt": f"{KOREAN}\n\n{number}" for number in range(40)}
-    (found,), _ = survey(write_files(tmp_path, files) / "[글]")
-    assert (found.source.document, found.source.name, found.amount.num_documents) == (
-        "file",
-        "[글]",
-        40,
-    )
-    assert len(read_source(found.source)) == 40
+    (small,), _ = survey(write_files(tmp_path, files) / "[글]")
+    assert len(read_source(small.source)) == 40
     files = {"blocks.txt": f"{KOREAN}\n{KOREAN}\n\n" * 50, "lines.txt": f"{KOREAN}\n" * 100}
     found = [survey(write_files(tmp_path, files) / name)[0][0] for name in files]
-    assert [(f.source.document, f.amount.num_documents) for f in found] == [
-        ("block", 50),
-        ("line", 100),
+    assert [(f.source.document, f.amount.num_documents) for f in (small, *found)] == [
+        *(("file", 40), ("block", 50), ("line", 100)),
     ]
 
 
@@ -137,11 +117,10 @@ def test_amounts_of_a_file_of_which_only_the_head_is_read(tmp_path, monkeypatch)
     write_files(tmp_path, {"a.jsonl": data, "b.jsonl.gz": gzip.compress(data)})
     monkeypatch.setattr("pipeline.init.survey._SAMPLE_BYTES", 30_000)
     found, _ = survey(tmp_path)
+    num_bytes = len("".join(texts).encode())
     for source in found:
-        assert source.amount.num_documents == pytest.approx(3_000, rel=0.1)
-        assert source.amount.num_bytes == pytest.approx(
-            sum(len(t.encode()) for t in texts), rel=0.1
-        )
+        amount = source.amount.num_documents, source.amount.num_bytes
+        assert amount == pytest.approx((3_000, num_bytes), rel=0.1)
 
 
 def test_sources_are_named_by_the_folder_or_archive_that_holds_them(tmp_path):
@@ -189,10 +168,9 @@ def test_pipes_and_what_is_empty_are_passed_over_and_links_to_nothing_named(tmp_
 
 def _written(tmp_path, name, texts, encoding="utf-8", delimiter=",", header=("id", "text", "n")):
     """As spreadsheets write a table."""
-    text = io.StringIO(newline="")
     rows = ((i, line, i % 2) for i, line in enumerate(texts))
-    csv.writer(text, delimiter=delimiter).writerows([*([header] if header else []), *rows])
-    (tmp_path / name).write_bytes(text.getvalue().encode(encoding))
+    table = table_of([*([header] if header else []), *rows], delimiter)
+    (tmp_path / name).write_bytes(table.encode(encoding))
 
 
 KOREAN_TEXTS = [f"{KOREAN} 그래서 {i}번째로, 다시 모인다." for i in range(12)]
