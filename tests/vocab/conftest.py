@@ -28,15 +28,9 @@ sources = [{{ kind = "text", language = "ko", path = "unused.txt" }}]
 [vocab]
 size = 600
 min_frequency = 1
-{vocab}
 [encode]
-valid_fraction = {valid_fraction}
+valid_fraction = 0.2
 shard_tokens = 1024
-[pretrain]
-size = "small"
-sequence_length = 16
-num_steps = 1
-warmup_steps = 0
 """
 
 
@@ -59,29 +53,13 @@ def write_pairs(folder: Path, documents, num_files=2, row_group_bytes=1000) -> l
     ]
 
 
-@pytest.fixture(scope="session")
-def make_run_in():
+def make_run_in(folder: Path, documents) -> RunConfig:
     """A config in a folder whose `clean/` holds the given documents."""
-
-    def make(folder: Path, documents, valid_fraction=0.2, vocab="") -> RunConfig:
-        stage = Stage("clean", folder / "clean", {})
-        run_stage(stage, lambda partial: write_pairs(partial, documents) and {})
-        path = folder / "test.toml"
-        text = CONFIG.format(output_dir=folder, valid_fraction=valid_fraction, vocab=vocab)
-        path.write_text(text, encoding="utf-8")
-        return load_config(path)
-
-    return make
-
-
-@pytest.fixture
-def make_run(tmp_path, make_run_in):
-    """`make_run_in` in a folder of the test's own."""
-
-    def make(documents, **options) -> RunConfig:
-        return make_run_in(tmp_path / "run", documents, **options)
-
-    return make
+    stage = Stage("clean", folder / "clean", {})
+    run_stage(stage, lambda partial: write_pairs(partial, documents) and {})
+    path = folder / "test.toml"
+    path.write_text(CONFIG.format(output_dir=folder), encoding="utf-8")
+    return load_config(path)
 
 
 def vocab_options(size: int, min_frequency: int = 1, **options) -> VocabConfig:
@@ -105,14 +83,17 @@ def marked(words: Mapping[str, int]) -> dict[str, int]:
     return {CUT.join(parts.get(word, [word])): words[word] for word in sorted(words)}
 
 
-def batches_of(words: Mapping[str, int], language: str = "") -> Batches:
-    """Words in memory as batches."""
+def batches_by_language(words: Mapping[str, Mapping[str, int]], size: int = BATCH_WORDS) -> Batches:
+    """{language: {word: count}} as batches, all languages mixed in each."""
+    rows = sorted((word, language, n) for language in words for word, n in words[language].items())
 
     def read() -> Iterator[WordBatch]:
-        listed = sorted(words)
-        for start in range(0, len(listed), BATCH_WORDS):
-            part = listed[start : start + BATCH_WORDS]
-            counts = np.array([words[word] for word in part], np.int64)
-            yield WordBatch(part, counts, [language] * len(part))
+        for start in range(0, len(rows), size):
+            listed, languages, counts = zip(*rows[start : start + size], strict=True)
+            yield WordBatch([*listed], np.array(counts, np.int64), [*languages])
 
     return read
+
+
+def batches_of(words: Mapping[str, int]) -> Batches:
+    return batches_by_language({"": words})

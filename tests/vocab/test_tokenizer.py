@@ -132,11 +132,8 @@ def test_a_folder_and_its_vocab_txt_alone_have_the_same_pieces(vocabulary):
 
 
 def test_extension_keeps_the_ids_and_puts_new_tokens_behind(vocabulary):
-    options = VocabConfig(
-        extend=str(vocabulary),
-        lowercase=True,
-        additional_special_tokens=("[USER]", "a"),
-    )
+    options = VocabConfig(extend=str(vocabulary), lowercase=True)
+    options = options.model_copy(update={"additional_special_tokens": ("[USER]", "a")})
     assert first_pieces_of(options) == (*OTHER_PIECES, "[USER]")
     assert first_pieces_of(VocabConfig()) == SPECIAL_TOKENS
 

@@ -4,8 +4,6 @@ import sys
 import unicodedata
 from collections import Counter
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,27 +11,23 @@ from hypothesis import strategies as st
 from electrify.config.run import BeamConfig
 from electrify.config.vocab import VocabConfig
 from tests.vocab.conftest import count_words, write_pairs
-from vocab import word_counts
 from vocab.pretokenize import CUT, PlainWords, normalizer, pre_tokenizer
-from vocab.word_counts import COUNTED, pack_words, shards_of, sum_words, write_word_counts
+from vocab.word_counts import write_word_counts
 from vocab.words import read_batches
 
-NOMINAL = VocabConfig()
-BEAM = BeamConfig()
 
-
-def count(paths, output, options=(), rules=NOMINAL):
-    write_word_counts(paths, output, rules, {}, BEAM, options)
+def count(paths, output, work_dir=None):
+    write_word_counts(paths, output, VocabConfig(), {}, BeamConfig(work_dir=work_dir))
     return output
 
 
 def test_counts_equal_a_brute_force_counter(documents, tmp_path):
-    documents = [*documents * 3, ("ko", "먹었습니다")]
+    odd = [("ja", "ガラス"), ("en", "🙂 Ⅷ 12345 ꦱ")]
+    documents = [*documents * 3, *odd, ("ko", "먹었습니다")]
     paths = write_pairs(tmp_path / "clean", documents, num_files=4)
     (batch,) = read_batches(count(paths, tmp_path / "counts.parquet"))
     keys = [*zip(batch.languages, batch.words, strict=True)]
-    # Korean words are cut before their particles, and only there
-    assert {("ko", f"학교{CUT}에서"), ("ko", "먹었습니다")} <= {*keys}
+    assert ("ko", f"학교{CUT}에서") in keys  # Korean words are cut before their particles
     expected = Counter()
     for language, text in documents:
         # enough for these sentences: words and single marks
@@ -42,72 +36,12 @@ def test_counts_equal_a_brute_force_counter(documents, tmp_path):
     assert dict(zip(words, batch.counts.tolist(), strict=True)) == expected
 
 
-def test_bytes_do_not_depend_on_how_documents_lie_in_files(documents, tmp_path):
+def test_bytes_do_not_depend_on_where_documents_lie(documents, tmp_path):
     one = write_pairs(tmp_path / "one", documents, 1, 10**6)
     many = write_pairs(tmp_path / "many", documents, 5, 150)
-    first, second = count(one, tmp_path / "a.parquet"), count(many[::-1], tmp_path / "b.parquet")
+    first = count(one, tmp_path / "a.parquet")
+    second = count(many[::-1], tmp_path / "b.parquet", "memory://counts")
     assert first.read_bytes() == second.read_bytes()
-    names = ["a.parquet", "b.parquet", "many", "one"]  # no scratch folder
-    assert sorted(path.name for path in tmp_path.iterdir()) == names
-    table = pq.read_table(first)
-    keys = list(zip(table["language"].to_pylist(), table["word"].to_pylist(), strict=True))
-    assert len(keys) == len(set(keys)) > 100
-
-
-WORDS = st.text(st.characters(exclude_categories=["Z", "C"]), min_size=1, max_size=5)
-COUNTS = st.dictionaries(WORDS, st.integers(1, 2**40))
-
-
-def table_of(counts):
-    return pa.table([list(counts), list(counts.values())], schema=COUNTED)
-
-
-@settings(max_examples=15)
-@given(st.lists(st.tuples(st.sampled_from(["ko", "en"]), COUNTS), max_size=5))
-def test_packed_words_sum_to_what_was_written(written):
-    expected = {"ko": Counter(), "en": Counter()}
-    found = {"ko": Counter(), "en": Counter()}
-    packed = {}
-    for language, counts in written:
-        expected[language].update(counts)
-        for shard, words in pack_words(language, table_of(counts)).items():
-            packed.setdefault(shard, []).append(words)
-    for shard, streams in packed.items():
-        table = sum_words(streams)
-        keys = list(zip(table["language"].to_pylist(), table["word"].to_pylist(), strict=True))
-        assert keys == sorted(set(keys))
-        assert set(shards_of(table["word"].combine_chunks()).tolist()) == {shard}
-        for (language, word), count in zip(keys, table["count"].to_pylist(), strict=True):
-            found[language][word] += count
-    assert found == expected
-
-
-def test_a_stopped_count_resumes_with_what_was_counted(documents, tmp_path, monkeypatch):
-    paths = write_pairs(tmp_path / "clean", documents)
-    whole = count(paths, tmp_path / "whole.parquet").read_bytes()
-    counted, write, calls = word_counts._packed_counts, word_counts._write_shard, []
-
-    def noted(group, rules):
-        calls.append(group.number)
-        return counted(group, rules)
-
-    def stopped(words, *rest):
-        if words[0] == 40 and not (tmp_path / "stopped").exists():
-            (tmp_path / "stopped").touch()
-            raise OSError("stopped here")
-        return write(words, *rest)
-
-    monkeypatch.setattr(word_counts, "_packed_counts", noted)
-    monkeypatch.setattr(word_counts, "_write_shard", stopped)
-    beam = BeamConfig(work_dir="memory://counts")
-    arguments = (paths, tmp_path / "again.parquet", NOMINAL, {}, beam)
-    with pytest.raises(OSError, match="stopped here"):
-        write_word_counts(*arguments)
-    assert calls
-    calls.clear()
-    write_word_counts(*arguments)
-    assert (tmp_path / "again.parquet").read_bytes() == whole
-    assert calls == []
 
 
 # Plain strings, and all that is none: other spaces, controls, accents, jamo, ligatures, emoji

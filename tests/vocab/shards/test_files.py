@@ -9,33 +9,11 @@ from tests.vocab.shard_files import SPECIAL, read_all, write_shards
 from vocab.shards.files import Shard, TokenShards, TokenStream, token_dtype
 
 
-def write(folder, documents, vocab_size=1000, shard_tokens=16):
-    return write_shards(folder, documents, vocab_size, "0" * 64, SPECIAL, shard_tokens)
-
-
-def random_documents(count, seed=0):
-    random = np.random.default_rng(seed)
-    return [[*random.integers(5, 1000, random.integers(0, 9)).tolist(), 3] for _ in range(count)]
-
-
-def test_a_stream_is_the_documents_of_its_language(tmp_path):
-    korean, english, valid = (random_documents(n, seed=n) for n in (30, 11, 4))
-    documents = {("train", "ko"): korean, ("train", "en"): english, ("valid", "ko"): valid}
-    write(tmp_path, documents)
-    shards = TokenShards(tmp_path)
-    for (split, language), listed in documents.items():
-        flat = [token for document in listed for token in document]
-        stream = shards.stream(split, language)
-        assert (stream.num_tokens, stream.num_documents) == (len(flat), len(listed))
-        assert read_all(stream) == flat
-    assert shards.languages("train") == ["en", "ko"]
-    assert shards.languages("valid") == ["ko"]
-
-
 @pytest.mark.parametrize(("vocab_size", "dtype"), [(65_536, np.uint16), (65_537, np.uint32)])
 def test_dtype_holds_the_largest_id(tmp_path, vocab_size, dtype):
     assert token_dtype(vocab_size) == dtype
-    write(tmp_path, {("train", "ko"): [[vocab_size - 1, 3]]}, vocab_size=vocab_size)
+    documents = {("train", "ko"): [[vocab_size - 1, 3]]}
+    write_shards(tmp_path, documents, vocab_size, "0" * 64, SPECIAL)
     stream = TokenShards(tmp_path).stream("train", "ko")
     assert stream.take(np.array([0]), np.array([2])).dtype == dtype
     assert read_all(stream) == [vocab_size - 1, 3]
@@ -76,7 +54,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_damage_is_reported_with_the_file(tmp_path, kind):
-    write(tmp_path, {("train", "ko"): [[7, 8, 3], [9, 9, 3]]})
+    write_shards(tmp_path, {("train", "ko"): [[7, 8, 3], [9, 9, 3]]}, 1000, "0" * 64, SPECIAL)
     TokenShards(tmp_path)
     damage, named = DAMAGE[kind]
     damage(tmp_path)

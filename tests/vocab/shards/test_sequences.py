@@ -13,10 +13,8 @@ from vocab.shards.sequences import (
     PackedSequences,
     Schedule,
     SequenceReader,
-    make_key,
     permute,
     sampling_fractions,
-    whole_quotas,
 )
 
 CLS, SEP = 2, 3
@@ -69,34 +67,7 @@ def test_one_in_ten_sequences_is_a_single_segment():
     assert (types.max(axis=1) == 0).mean() == pytest.approx(0.1, abs=0.01)
 
 
-def test_a_batch_does_not_depend_on_order_or_neighbours():
-    sequences = packed(make_stream([3, 9, 4, 30, 2] * 40, [7, 20]))
-    all_ids, all_types = sequences.batch(np.arange(sequences.num_sequences))
-    shuffled = np.random.default_rng(0).permutation(sequences.num_sequences)
-    ids, types = sequences.batch(shuffled)
-    assert (ids == all_ids[shuffled]).all()
-    assert (types == all_types[shuffled]).all()
-    assert (ids.dtype, types.dtype) == (np.uint32, np.uint8)
-    none, _ = sequences.batch(np.zeros(0, np.int64))
-    assert none.shape == (0, 16)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 8, 9, 100, 1000, 4097])
-def test_permute_is_a_permutation(size):
-    for seed in range(5):
-        order = permute(make_key(seed), np.arange(size), size)
-        assert sorted(order.tolist()) == list(range(size))
-        part = np.arange(size)[::3]
-        assert (permute(make_key(seed), part, size) == order[part]).all()
-
-
-def test_every_place_is_as_likely_and_keys_differ():
-    orders = np.array([permute(make_key("x", seed), np.arange(10), 10) for seed in range(2000)])
-    for column in orders.T:
-        assert np.bincount(column, minlength=10) / 2000 == pytest.approx([0.1] * 10, abs=0.035)
-    pairs = np.bincount(orders[:, 0] * 10 + orders[:, 1], minlength=100)
-    assert (pairs > 0).sum() == 90
-    # in a long order, neighbours have nothing to do with each other
+def test_neighbours_in_the_order_have_nothing_to_do_with_each_other():
     order = permute(1, np.arange(100_000), 100_000)
     assert abs(np.corrcoef(order[:-1], order[1:])[0, 1]) < 0.01
 
@@ -185,7 +156,7 @@ def _tempered(sizes, temperature, seed):
     return Schedule(sizes, [*sampling_fractions(named, temperature).values()], seed)
 
 
-@pytest.mark.parametrize("sizes", [[7], [300, 0, 41], [1, 1]])
+@pytest.mark.parametrize("sizes", [*([n] for n in (1, 3, 7, 8, 9, 4097)), [300, 0, 41], [1, 1]])
 def test_at_temperature_one_every_epoch_is_a_permutation_of_everything(sizes):
     schedule, total = Schedule(sizes, None, 3), sum(sizes)
     epochs = [order(schedule, epoch * total, total).tolist() for epoch in range(3)]
@@ -222,12 +193,6 @@ def test_each_language_is_read_whole_before_it_is_read_again():
         epochs = [drawn[i : i + size] for i in range(0, len(drawn), size)]
         assert all(len(set(epoch.tolist())) == len(epoch) for epoch in epochs)
         assert number == 0 or (epochs[0] != epochs[1]).any()
-
-
-def test_fractions_become_whole_numbers_that_sum():
-    assert whole_quotas(np.array([0.5, 0.25, 0.25]), 10).tolist() in ([5, 3, 2], [5, 2, 3])
-    assert whole_quotas(np.array([1.0, 0.0]), 7).tolist() == [7, 0]
-    assert whole_quotas(np.array([1.0, 1e-9, 1e-9]), 8).tolist() == [6, 1, 1]
 
 
 @given(
