@@ -8,9 +8,15 @@ from electrify.config.pretrain import PretrainConfig
 from model import optim
 from model.networks.electra import ElectraPretrainer
 from model.optim import AdamW, Muon, clip, make_optimizer, set_learning_rate
-from tests.model.conftest import VARIANTS, random_model
+from tests.model.conftest import MODERN, VARIANTS, random_model
 
-KINDS = VARIANTS | {"bias-corrected": {"optimizer": "bias-corrected"}}
+MUON = {"optimizer": "muon", "matrix_learning_rate": 4e-3}
+KINDS = VARIANTS | {
+    "bias-corrected": {"optimizer": "bias-corrected"},
+    "muon": MUON,
+    "modern muon": MODERN | MUON,
+    "own rate": {"generator_learning_rate": 3e-3},
+}
 
 
 def pretrainer(name: str, **options: object) -> tuple[ElectraPretrainer, PretrainConfig]:
@@ -116,22 +122,6 @@ def test_divisors_are_those_of_the_gradients(numbers, bias_correction: bool, way
         torch.testing.assert_close(a.grad, b.grad)  # clipped gradients are there to be looked at
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_every_parameter_is_in_one_group(name: str):
-    model, config = pretrainer(name)
-    optimizer = make_optimizer(model, config)
-    parameters = dict(model.named_parameters())
-    names_of = {id(p): name for name, p in parameters.items()}
-    groups = [[names_of[id(p)] for p in g["params"]] for g in optimizer.param_groups]
-    assert sorted(name for group in groups for name in group) == sorted(parameters)
-    assert [g["weight_decay"] for g in optimizer.param_groups] == [config.weight_decay, 0]
-    # biases and LayerNorms are the vectors, all else are matrices
-    decayed, others = groups
-    assert all(parameters[n].ndim == 2 for n in decayed)
-    assert all(parameters[n].ndim == 1 for n in others)
-    assert optimizer.bias_correction == (config.optimizer == "bias-corrected")
-
-
 def test_muon_moves_matrices_as_torchs_does_and_the_rest_by_adamw():
     torch.manual_seed(0)
     shapes = [(16, 32), (32, 16), (16, 16), (16, 16)]
@@ -156,49 +146,39 @@ def test_muon_moves_matrices_as_torchs_does_and_the_rest_by_adamw():
         torch.testing.assert_close(one, same, rtol=1e-3, atol=1e-3)  # in bf16
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
 def test_matrices_of_a_run_without_bf16_are_multiplied_in_fp32(precision: str):
-    model, config = pretrainer("modern", optimizer="muon", precision=precision)
-    options = {"weight_decay": 0.0, "matrix_learning_rate": config.learning_rate}
-    muon = make_optimizer(model, config.model_copy(update=options))
-    set_learning_rate(muon, 1.0)
-    before = {p: p.detach().clone() for group in muon.matrix_groups for p in group["params"]}
-    for matrix in before:
-        matrix.grad = torch.randn_like(matrix)
-    muon.step()
-    for matrix, was in before.items():
-        assert matrix.grad is not None
-        wide = matrix.grad if matrix.shape[0] <= matrix.shape[1] else matrix.grad.mT
-        exact = optim.orthogonal(wide[None], torch.float64)[0].float()
-        moved = 0.2 * wide.shape[1] ** 0.5 * (exact if wide is matrix.grad else exact.mT)
-        torch.testing.assert_close(was - matrix, moved, rtol=1e-4, atol=1e-4)
+    optimizer = make_optimizer(*pretrainer("muon", precision=precision))
+    assert isinstance(optimizer, Muon)
+    assert optimizer._products == (torch.bfloat16 if precision == "bf16" else torch.float32)
 
 
-@pytest.mark.parametrize("name", ["electra", "modern"])
-def test_muon_has_the_matrices_of_the_layers_and_nothing_else(name: str):
-    options = {"optimizer": "muon", "matrix_learning_rate": 4e-3, "max_gradient_norm": 0.5}
-    model, config = pretrainer(name, **options)
-    names_of = {id(p): name for name, p in model.named_parameters()}
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_parameter_is_in_one_group_with_its_decay_and_rate(kind: str):
+    """Muon has the matrices of the layers; shared tables keep the main rate."""
+    model, config = pretrainer(kind)
     optimizer = make_optimizer(model, config)
     set_learning_rate(optimizer, config.learning_rate)
-    matrices = [names_of[id(p)] for g in optimizer.matrix_groups for p in g["params"]]
-    others = [names_of[id(p)] for g in optimizer.param_groups for p in g["params"]]
-    assert all(".layers." in n and n.endswith("weight") for n in matrices)
-    assert not any(".layers." in n and model.get_parameter(n).dim() == 2 for n in others)
-    assert {*matrices, *others} == set(names_of.values())
-    rates = [float(group["lr"]) for group in optimizer.matrix_groups]
-    assert rates == pytest.approx([4e-3] * len(rates))
-    for parameter in model.parameters():
-        parameter.grad = torch.ones_like(parameter)
-    norm, divisors = clip(optimizer, config)
-    assert len(divisors) == len(optimizer.param_groups)
-    grads = [p.grad.flatten() for g in optimizer.all_groups for p in g["params"]]
-    assert norm.item() == pytest.approx(torch.cat(grads).norm().item(), rel=1e-5)
+    names_of = {id(p): name for name, p in model.named_parameters()}
+    found = [(names_of[id(p)], of) for of in optimizer.all_groups for p in of["params"]]
+    assert sorted(name for name, _ in found) == sorted(names_of.values())
+    for name, of in found:
+        is_matrix = model.get_parameter(name).ndim == 2  # biases and LayerNorms are the vectors
+        assert of["weight_decay"] == (config.weight_decay if is_matrix else 0)
+        by_muon = config.optimizer == "muon" and ".layers." in name and is_matrix
+        assert any(of is group for group in getattr(optimizer, "matrix_groups", ())) == by_muon
+        rate = config.generator_learning_rate if name.startswith("generator") else None
+        rate = config.matrix_learning_rate if by_muon else rate
+        assert of["lr"].item() == pytest.approx(rate or config.learning_rate), name
+    assert optimizer.bias_correction == (config.optimizer != "paper")
 
 
-@pytest.mark.parametrize("clipping", ["together", "network"])
-def test_each_clipped_part_has_the_norm_that_is_allowed(clipping: str):
-    model, config = pretrainer("electra", clipping=clipping, max_gradient_norm=0.5)
+@pytest.mark.parametrize(
+    ("kind", "clipping"), [("electra", "together"), ("electra", "network"), ("muon", "together")]
+)
+def test_each_clipped_part_has_the_norm_that_is_allowed(kind: str, clipping: str):
+    """The matrices of Muon count in the norm that is shown, and are not clipped."""
+    model, config = pretrainer(kind, clipping=clipping, max_gradient_norm=0.5)
     optimizer = make_optimizer(model, config)
     torch.manual_seed(0)
     for name, parameter in model.named_parameters():
@@ -210,32 +190,11 @@ def test_each_clipped_part_has_the_norm_that_is_allowed(clipping: str):
 
     whole, divisors = clip(optimizer, config)
     assert whole.item() == pytest.approx(norm_of(model.parameters()), rel=1e-5)
+    parts: dict[str, list[nn.Parameter]] = {}
     for group, divisor in zip(optimizer.param_groups, divisors, strict=True):
         for parameter in group["params"]:
             parameter.grad /= divisor
-    generator = [p for name, p in model.named_parameters() if name.startswith("generator")]
-    others = [p for name, p in model.named_parameters() if not name.startswith("generator")]
-    if clipping == "together":
-        assert norm_of(model.parameters()) == pytest.approx(0.5, rel=1e-4)
-    else:
-        assert norm_of(others) == pytest.approx(0.5, rel=1e-4)
-        assert norm_of(generator) < 0.5  # it was small, and stays as it is
-
-
-def test_a_generator_with_a_rate_of_its_own_moves_as_fast_as_that():
-    """All else equal, the update is in proportion to the rate; shared tables keep the main one."""
-    options = {"num_steps": 10, "warmup_steps": 0, "weight_decay": 0.0}
-    moves = {}
-    for rate in (None, 3e-3):
-        model, config = pretrainer("electra", **options, generator_learning_rate=rate)
-        before = {name: p.detach().clone() for name, p in model.named_parameters()}
-        optimizer = make_optimizer(model, config)
-        set_learning_rate(optimizer, config.learning_rate)
-        torch.manual_seed(0)
-        for parameter in model.parameters():
-            parameter.grad = torch.randn_like(parameter)
-        optimizer.step()
-        moves[rate] = {name: p.detach() - before[name] for name, p in model.named_parameters()}
-    for name, moved in moves[3e-3].items():
-        ratio = 3e-3 / config.learning_rate if name.startswith("generator") else 1.0
-        torch.testing.assert_close(moved, moves[None][name] * ratio, rtol=2e-2, atol=1e-6)
+        parts.setdefault(group["network"], []).extend(group["params"])
+    assert norm_of(parts["main"]) == pytest.approx(0.5, rel=1e-4)
+    if clipping == "network":
+        assert norm_of(parts["generator"]) < 0.5  # it was small, and stays as it is
