@@ -1,6 +1,7 @@
-"""Networks, and a few steps of one, for the tests of CUDA."""
+"""Networks, and a few steps of one, for the tests of CUDA and of compiled steps."""
 
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -36,10 +37,17 @@ def make_step(model: ElectraPretrainer, **options: object) -> tuple[Update, Metr
 class Run:
     """A few steps of a random network, its figures, and its weights at the end."""
 
-    def __init__(self, model: ElectraPretrainer, num_steps: int, **options: object):
+    def __init__(
+        self,
+        model: ElectraPretrainer,
+        num_steps: int,
+        change: Callable[[Update], object] = lambda step: None,
+        **options: object,
+    ):
         place = torch.device(str(options["device"]))
         self.model = copy.deepcopy(model).to(place)
         self.step, window = make_step(self.model, **options)
+        change(self.step)
         self.norms = []
         for number in range(num_steps):
             # from 128 tokens on a compiled step has a kernel for documents

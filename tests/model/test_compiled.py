@@ -3,64 +3,29 @@
 What a recorded step does, and that it waits for nothing, is in tests/cuda.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from functools import partialmethod
+from functools import partial, partialmethod
 from typing import Any
 
 import pytest
 import torch
 
-from model.compiled import WARM_UPS, should_compile, should_record
+from model.compiled import should_compile, should_record
 from model.devices.processes import ALONE, Ranks
-from model.log import MetricsWindow
-from model.networks.batch import Batch
-from model.networks.electra import ElectraPretrainer
-from model.optim import make_optimizer
 from model.pretrain import Update
+from tests.cuda.conftest import NUM_STEPS, Run, make_step
 from tests.model.conftest import (
     MODERN,
     OBJECTIVES,
-    everything,
     random_batch,
     random_model,
     tiny,
-    train_step,
 )
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
-DROPOUT = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
+SMALL = {"num_hidden_layers": 1, "hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
 Counters = dict[str, dict[str, int]]
-
-
-class Twins:
-    """The same model twice, its steps and figures: as written, and fast."""
-
-    def __init__(self, **options: object) -> None:
-        options = DROPOUT | {"num_hidden_layers": 1} | options
-        self.plain, self.fast = (random_model(**options) for _ in range(2))
-        self.config = self.plain.config
-        self.optimizers = [make_optimizer(model, self.config) for model in (self.plain, self.fast)]
-        self.windows = [MetricsWindow(["ko"]), MetricsWindow(["ko"])]
-        self.step = Update(self.fast, self.optimizers[1], self.config, self.windows[1], seed=5)
-
-    def run(self, number: int, batches: Sequence[Batch]) -> None:
-        outputs, norm = train_step(self.plain, self.optimizers[0], batches, number, seed=5)
-        self.windows[0].add(outputs)
-        _, fast_norm = self.step(batches, number)
-        self.norms = norm.item(), fast_norm.item()
-
-    def assert_equal(self, tolerance: float = 0.0) -> None:
-        models = (self.plain, self.fast)
-        plain, fast = (everything(*of) for of in zip(models, self.optimizers, strict=True))
-        torch.testing.assert_close(fast, plain, rtol=tolerance, atol=tolerance)
-        plain, fast = (window.read() for window in self.windows)
-        assert fast == pytest.approx(plain, rel=max(tolerance, 1e-12), nan_ok=True)
-        assert self.norms[1] == pytest.approx(self.norms[0], rel=max(tolerance, 1e-7))
-
-
-def batch_of(model: ElectraPretrainer, number: int, **form: int) -> Batch:
-    return random_batch(model, seed=number, **form)
 
 
 # --- compiled -------------------------------------------------------------------------------------
@@ -99,20 +64,15 @@ QUICK = ("electra", "electra-two-stage")
 )
 def test_every_objective_is_one_graph_for_all_steps(name: str, compiles):
     """0 graph breaks: each part is traced whole, or it is an error; and none a second time."""
-    counters = compiles("eager")
-    twins = Twins(compile="on", **COMPILED[name])
-    # electra-two-stage: of both stages
-    numbers = (4, 5, 6, 7) if name == "electra-two-stage" else (1, 2)
-    graphs = []
-    for number in numbers:
-        twins.run(number, [batch_of(twins.plain, number)])
-        graphs.append(counters["stats"]["unique_graphs"])
-    assert twins.step.is_compiled
+    counters, model = compiles("eager"), random_model(**SMALL, **COMPILED[name])
+    num_steps = 8 if name == "electra-two-stage" else 3  # of both stages
+    fast = Run(model, num_steps, device="cpu", compile="on")
+    assert fast.step.is_compiled
     assert not counters["graph_break"]
     # mask, forward passes, figures; in the adversarial objective both networks are one pass
-    expected = {"electra-two-stage": [3, 3, 5, 5], "electra-adversarial": [3, 3]}
-    assert graphs == expected.get(name, [4, 4])
-    twins.assert_equal(1e-5)
+    expected = {"electra-two-stage": 5, "electra-adversarial": 3}
+    assert counters["stats"]["unique_graphs"] == expected.get(name, 4)
+    fast.assert_near(Run(model, num_steps, device="cpu"), 1e-5)
 
 
 # --- what fails -----------------------------------------------------------------------------------
@@ -153,29 +113,22 @@ def test_what_fails_is_done_without_from_the_same_state_and_with_on_an_error(
 ):
     """Though the generator's pass was done before the discriminator's failed."""
 
-    def broken(**options: object) -> Twins:
-        twins = Twins(optimizer="bias-corrected")
-        twins.step.config = twins.config.model_copy(update=options)
-        twins.step.is_compiled = option == "compile"
+    def broken(value: str, update: Update) -> None:
+        update.config = update.config.model_copy(update={option: value})
+        update.is_compiled = option == "compile"
         if option == "cuda_graph":
-            twins.step._recorder = BrokenRecorder()  # type: ignore[assignment]
-        return twins
+            update._recorder = BrokenRecorder()  # type: ignore[assignment]
 
     monkeypatch.setattr(Update, "compile_parts", break_compiled)
-
-    def train(twins: Twins) -> None:
-        for number in range(1, WARM_UPS + 3):
-            twins.run(number, [batch_of(twins.plain, number)])
-            twins.assert_equal()
-
-    twins = broken()
-    train(twins)
-    assert not twins.step.is_compiled
-    assert not twins.step.is_recorded
+    model = random_model(**SMALL, optimizer="bias-corrected")
+    run = Run(model, NUM_STEPS, partial(broken, "auto"), device="cpu")
+    run.assert_near(Run(model, NUM_STEPS, device="cpu"), 0.0)
+    assert not run.step.is_compiled
+    assert not run.step.is_recorded
     (warned,) = (message for message in caplog.messages if f"{what}, which" in message)
     assert words in warned
     with pytest.raises(ValueError, match=rf"{what} failed .*{words}"):
-        train(broken(**{option: "on"}))
+        Run(model, NUM_STEPS, partial(broken, "on"), device="cpu")
 
 
 @pytest.mark.parametrize(("rows", "words"), [(6, "micro_batch_size = 3,"), (1, "one sequence")])
@@ -183,10 +136,11 @@ def test_where_memory_ends_the_error_names_micro_batches(monkeypatch, rows: int,
     def update(*arguments: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
 
-    twins = Twins()
+    model = random_model()
+    step, _ = make_step(model, device="cpu")
     monkeypatch.setattr(Update, "update", update)
     with pytest.raises(ValueError, match=f"out of memory with .*{words}"):
-        twins.step([batch_of(twins.plain, 0, rows=rows)], 0)
+        step([random_batch(model, rows=rows)], 0)
 
 
 # --- which runs -----------------------------------------------------------------------------------
