@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,19 +13,19 @@ from model.data import SequenceData
 from model.export import export_checkpoint, save_networks, verify
 from model.networks.batch import Batch
 from model.networks.electra import ElectraPretrainer
-from model.pretrain import Trainer
 from model.weights.names import DETECTOR, PREDICTOR, transformers_class
 from tests.model.conftest import (
     MODERN,
+    PIECES,
     VARIANTS,
     discriminate,
     generate,
-    make_config,
     make_run,
     predict,
     random_batch,
     random_model,
 )
+from tests.model.trained import train
 
 # the folders of an export, and what the networks in them do
 WITH_GENERATOR = {"discriminator": "detects", "generator": "predicts"}
@@ -101,39 +100,27 @@ def test_a_difference_is_refused(batch, tmp_path, part, folder, difference):
         verify(model, tmp_path, *inputs)
 
 
-@pytest.fixture
-def run(tmp_path) -> Path:
-    """A run stopped before its end."""
-    folder = tmp_path / "run"
-    config = make_run(folder)
-    (folder / "pretrain.partial").mkdir()
-    Trainer(config).run(folder / "pretrain.partial")
-    return folder
-
-
-def test_the_encoder_is_that_of_the_checkpoint(run, tmp_path):
-    target = tmp_path / "exported"
+def test_the_encoder_of_a_checkpoint_is_exported_before_its_run_ends(tmp_path):
+    """With what it was trained with, which must be there."""
+    run, target = tmp_path / "run", tmp_path / "exported"
+    config = make_run(run)
+    train(config, run / "pretrain.partial")
     checkpoint = run / "pretrain.partial" / "checkpoint-8"
     export_checkpoint(checkpoint, target)
-    config = make_config(run)
     data = SequenceData(config, "train")
     model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special).eval()
     load_model(checkpoint, model)
     theirs = AutoModel.from_pretrained(target)
-    expected = model.embeddings.word.weight
-    assert torch.equal(theirs.embeddings.word_embeddings.weight, expected)
-    assert AutoTokenizer.from_pretrained(target).model_max_length == 40
-    vocab = run / "vocab" / "tokenizer.json"
-    assert (target / "tokenizer.json").read_bytes() == vocab.read_bytes()
+    assert torch.equal(theirs.embeddings.word_embeddings.weight, model.embeddings.word.weight)
+    tokenizer = AutoTokenizer.from_pretrained(target)
+    assert tokenizer.model_max_length == 40
+    assert tokenizer.get_vocab() == {piece: number for number, piece in enumerate(PIECES)}
     options = json.loads((target / "tokenizer_config.json").read_text())
     assert options["tokenizer_class"] == "PreTrainedTokenizerFast"  # of transformers 4 and 5
-
-
-def test_what_it_was_trained_with_must_be_there(run, tmp_path):
-    checkpoint = run / "pretrain.partial" / "checkpoint-12"
-    (checkpoint / "state.json").write_text("{}")
+    newest = checkpoint.with_name("checkpoint-12")
+    (newest / "state.json").write_text("{}")
     with pytest.raises(ValueError, match="checkpoint-12 is damaged"):
-        export_checkpoint(checkpoint, tmp_path / "a")
+        export_checkpoint(newest, tmp_path / "a")
     shutil.rmtree(run / "shards")
     with pytest.raises(ValueError, match="shards"):
-        export_checkpoint(run / "pretrain.partial" / "checkpoint-8", tmp_path / "b")
+        export_checkpoint(checkpoint, tmp_path / "b")

@@ -36,12 +36,6 @@ def doubles(*shape: int, seed: int = 0) -> Tensor:
 SEP, MASK = SPECIAL["[SEP]"], SPECIAL["[MASK]"]
 
 
-def chosen_of(positions: Tensor, weights: Tensor) -> list[list[int]]:
-    """The chosen positions of each row."""
-    rows = zip(positions, weights, strict=True)
-    return [at[weight > 0].tolist() for at, weight in rows]
-
-
 # --- tokens ---------------------------------------------------------------------------------------
 
 
@@ -80,7 +74,7 @@ def test_only_what_is_maskable_is_chosen_even_if_that_is_nothing():
     positions, weights = choose(maskable, doubles(2, 32), 0.5)
     assert weights[1].sum() == 0
     assert (positions < 32).all()
-    assert sorted(chosen_of(positions, weights)[0]) == [3, 6]
+    assert sorted(positions[0][weights[0] > 0].tolist()) == [3, 6]
 
 
 @pytest.mark.parametrize("attention", ["sequence", "document"])
