@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score
-from torch import Tensor
 
 from model import log as watch
 from model.data import StepData, open_shards
@@ -19,17 +18,14 @@ from model.devices.processes import ALONE
 from model.flops import Cost
 from model.log import MetricsWindow, RunLog, area_under_roc
 from model.networks.batch import (
-    Batch,
     Corrupted,
     Detected,
-    Masked,
-    Noise,
     Outputs,
     Predictions,
-    Samples,
     Term,
 )
-from tests.model.conftest import make_config, write_tiny_shards
+from model.networks.electra import ElectraPretrainer
+from tests.model.conftest import SPECIAL, make_config, random_batch, random_model, write_tiny_shards
 from tests.model.trained import records_of
 
 
@@ -98,7 +94,6 @@ def test_speed_counts_training_alone(tmp_path, monkeypatch):
 # --- figures of passes ----------------------------------------------------------------------------
 
 LANGUAGES = ("ko", "en", "ja")
-WEIGHTS = {"generator": 1.0, "discriminator": 50.0}
 
 
 def batch_metrics(outputs: Sequence[Outputs], languages: Sequence[str]) -> dict[str, float]:
@@ -108,48 +103,25 @@ def batch_metrics(outputs: Sequence[Outputs], languages: Sequence[str]) -> dict[
     return window.read()
 
 
-def make_outputs(seed: int, languages: list[int], length: int = 11, slots: int = 4) -> Outputs:
-    """Random figures with padding and unused slots."""
-    rng = torch.Generator().manual_seed(seed)
-    size = len(languages)
-
-    def rand(*shape: int) -> Tensor:
-        return torch.rand(*shape, generator=rng)
-
-    tokens = torch.arange(length) < (3 + rand(size, 1) * (length - 3)).long()
-    weights = (rand(size, slots) < 0.7).float()
-    labels = ((rand(size, length) < 0.3) & tokens).float()
-    logits = (rand(size, length) * 4 - 2).round(decimals=1)  # ties
-    bce = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
-    losses = rand(size, slots).masked_fill(weights == 0, math.inf)
-    terms = {
-        "generator": Term((rand(size, slots) * weights).sum(), "chosen", WEIGHTS["generator"]),
-        "discriminator": Term((bce * tokens).sum(), "tokens", WEIGHTS["discriminator"]),
-    }
-    nothing = torch.zeros(size, length, dtype=torch.int64)
-    noise = Noise(nothing, nothing, nothing)
-    masked = Masked(
-        batch=Batch(nothing, nothing, noise, torch.tensor(languages)),
-        tokens=tokens,
-        attention_mask=None,
-        position_ids=None,
-        positions=torch.zeros(size, slots, dtype=torch.int64),
-        weights=weights,
-        originals=torch.zeros(size, slots, dtype=torch.int64),
-        masked_ids=nothing,
-        hidden=weights * (rand(size, slots) < 0.8),
-    )
-    return Outputs(
-        masked,
-        terms,
-        Samples((rand(size, slots) < 0.8).long(), Predictions(losses, rand(size, slots) < 0.4)),
-        Corrupted(nothing, labels),
-        Detected(logits, bce, tokens),
-        Predictions(losses * 2, rand(size, slots) < 0.5),
+def make_outputs(model: ElectraPretrainer, seed: int, languages: list[int]) -> Outputs:
+    """Of random text with a row of padding; ties among logits, anything in unused slots, and
+    figures of a language model."""
+    batch = random_batch(model, rows=2, seed=seed).filled_up(3, SPECIAL["[PAD]"])
+    out = model(model.mask(replace(batch, languages=torch.tensor(languages)))).without_gradient()
+    losses, hits = out.samples.predicted.losses, out.samples.predicted.hits
+    logits = out.detected.logits - out.detected.logits.mean()
+    anything = Predictions(losses.masked_fill(out.masked.weights == 0, math.inf), hits)
+    return replace(
+        out,
+        samples=replace(out.samples, predicted=anything),
+        detected=replace(out.detected, logits=logits.round(decimals=1)),
+        predicted=Predictions(losses * 2, ~hits),
     )
 
 
-BATCHES = [make_outputs(seed, rows) for seed, rows in enumerate([[0, 1, 0], [1, 1, 0], [0, 0, 1]])]
+MODEL = random_model(mask_fraction=0.4)
+LANGUAGES_OF = [0, 1, 0], [1, 1, 0], [0, 0, 1]
+BATCHES = [make_outputs(MODEL, seed, rows) for seed, rows in enumerate(LANGUAGES_OF)]
 
 
 def mean(values: list[float]) -> float:
@@ -202,7 +174,7 @@ def test_figures_equal_those_of_a_plain_loop():
         )
         expected |= {f"{LANGUAGES[language]}/{name}": value for name, value in own.items()}
     expected["ja/tokens"] = 0.0  # a language that did not come up has no figure
-    for name in WEIGHTS:
+    for name in ("generator", "discriminator"):
         total = sum(float(o.terms[name].total) for o in BATCHES)
         expected[f"{name} term"] = total / sum(
             float(o.terms[name].count(o.counts)) for o in BATCHES
@@ -248,7 +220,8 @@ def test_what_an_objective_lacks_is_absent():
 
 
 def test_undefined_figures_are_not_zero():
-    labels, logits = torch.zeros(3, 11), torch.full((3, 11), -1.0)
+    labels = torch.zeros_like(BATCHES[0].corrupted.labels)
+    logits = labels - 1
     ids, losses = BATCHES[0].corrupted.ids, BATCHES[0].detected.losses
     never = replace(
         BATCHES[0],
