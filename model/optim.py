@@ -214,7 +214,9 @@ class Muon(AdamW):
             rate = rate * (1 - skips)
         torch._foreach_lerp_(buffers, gradients, 1 - _MOMENTUM)
         updates = torch._foreach_lerp(gradients, buffers, _MOMENTUM)
-        moved = orthogonal(torch.stack([*map(_wide, updates)]), self._products).float()
+        moved = orthogonal(
+            torch.stack([u if _is_wide(u) else u.mT for u in updates]), self._products
+        ).float()
         moved *= rate * size
         num_wide = sum(_is_wide(p) for p in parameters)
         moves = [*moved[:num_wide], *moved[num_wide:].mT.contiguous()]
@@ -235,10 +237,6 @@ _NEWTON_SCHULZ = 3.4445, -4.7750, 2.0315  # five steps bring singular values int
 
 def _is_wide(matrix: Tensor) -> bool:
     return matrix.shape[0] <= matrix.shape[1]
-
-
-def _wide(matrix: Tensor) -> Tensor:
-    return matrix if _is_wide(matrix) else matrix.mT
 
 
 def orthogonal(matrices: Tensor, dtype: torch.dtype, num_steps: int = 5) -> Tensor:

@@ -56,8 +56,9 @@ def resample(task: Task, runs: Mapping[int, Predictions]) -> Draws:
         for seed, predictions in runs.items()
     }
     digests = {
-        _digest(str(n if by_place else p["id"]) for n, p in enumerate(predictions))
+        hashlib.sha256("\n".join(ids).encode()).hexdigest()
         for predictions in ordered.values()
+        for ids in [[str(n if by_place else p["id"]) for n, p in enumerate(predictions)]]
     }
     if len(digests) != 1:
         raise UserError(
@@ -81,10 +82,6 @@ def resample_scores(ids: str, num_examples: int, scorers: Mapping[int, Sampler])
     drawn = np.random.default_rng(seed).integers(0, max(num_examples, 1), size)
     scores = {seed: np.array([score(row) for row in drawn]) for seed, score in scorers.items()}
     return Draws(ids, num_examples, scores)
-
-
-def _digest(ids: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(ids).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,8 @@ def encode_texts(
     num_cut = num_truncated(columns, ids, tokenizer, max_length)
     types = encoded["token_type_ids"]
     if len(columns) == 2 and tokenizer.is_fast and not any(map(any, types)):  # as of RoBERTa
-        types = [_sides(encoded.sequence_ids(row)) for row in range(len(ids))]
+        is_second = ([number == 1 for number in encoded.sequence_ids(n)] for n in range(len(ids)))
+        types = [np.maximum.accumulate(row).astype(np.int64) for row in is_second]
     return Features.from_rows(ids, types, num_truncated=num_cut, details=details)
 
 
@@ -61,11 +62,6 @@ def require_offsets(tokenizer: Any) -> None:
             f"{type(tokenizer).__name__} does not say where its pieces are, which tags and trees "
             "need; use a model with a fast tokenizer (tokenizer.json)"
         )
-
-
-def _sides(sequences: Sequence[int | None]) -> NDArray[np.int64]:
-    """0 up to the first piece of the second text, 1 from there on."""
-    return np.maximum.accumulate([int(number == 1) for number in sequences])
 
 
 def num_truncated(

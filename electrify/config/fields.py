@@ -40,14 +40,11 @@ def check_address(path: str) -> str:
     return path
 
 
-def _expanded(path: str) -> str:
-    return os.path.expanduser(check_address(path))
-
-
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Count = Annotated[int, Field(ge=1, lt=2**63)]
 Address = Annotated[str, AfterValidator(check_address)]
-LocalPath = Annotated[str, AfterValidator(_expanded)]  # ~ is the home folder
+# ~ is the home folder
+LocalPath = Annotated[str, AfterValidator(check_address), AfterValidator(os.path.expanduser)]
 
 
 class Section(BaseModel):

@@ -304,10 +304,6 @@ def _is_international(number: _Number) -> bool:
     return is_named and 9 <= len(number.digits) <= 15
 
 
-def _is_mobile(number: _Number) -> bool:
-    return "." not in number.match[0] or "-" in number.match[0] or _is_free(number)
-
-
 def _is_service(number: _Number) -> bool:
     """A known beginning; and neither years nor pages nor amounts from one to the other."""
     first, second = number.digits[:4], number.digits[4:]
@@ -343,7 +339,7 @@ _CHECKS: dict[str, Callable[[_Number], bool]] = {
     "has_iban_digits": _has_iban_digits,
     "has_business_digit": _has_business_digit,
     "is_international": _is_international,
-    "is_mobile": _is_mobile,
+    "is_mobile": lambda n: "." not in n.match[0] or "-" in n.match[0] or _is_free(n),
     "is_service": _is_service,
     "is_ipv4": _is_ipv4,
     "is_public": _is_public,
