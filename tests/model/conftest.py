@@ -121,14 +121,7 @@ def preset(size: str = "small", **options: object) -> PretrainConfig:
 
 def write_tiny_shards(folder: Path) -> None:
     """Documents in which each token follows from the one before: there is something to learn."""
-    shutil.copytree(_tiny_shards(), folder)
-
-
-@cache
-def _tiny_shards() -> Path:
-    folder = _temporary_folder() / "shards"
-    rng = np.random.default_rng(0)
-    documents = {}
+    rng, documents = np.random.default_rng(0), {}
     for split, num_documents in (("train", 600), ("valid", 40)):
         starts = rng.integers(0, NUM_WORDS, num_documents)
         lengths = rng.integers(9, 30, num_documents)
@@ -137,13 +130,6 @@ def _tiny_shards() -> Path:
             for start, length in zip(starts, lengths, strict=True)
         ]
     write_shards(folder, documents, VOCAB_SIZE, "0" * 64, SPECIAL)
-    return folder
-
-
-def _temporary_folder() -> Path:
-    folder = Path(tempfile.mkdtemp())
-    atexit.register(shutil.rmtree, folder)
-    return folder
 
 
 def make_run(folder: Path, pieces: Sequence[str] = PIECES, **pretrain: object) -> RunConfig:
@@ -155,7 +141,8 @@ def make_run(folder: Path, pieces: Sequence[str] = PIECES, **pretrain: object) -
 
 @cache
 def _inputs(pieces: tuple[str, ...]) -> Path:
-    folder = _temporary_folder()
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
     ids = {token: pieces.index(token) for token in SPECIAL}
 
     def vocab(target: Path) -> dict[str, int]:

@@ -25,25 +25,21 @@ from tests.model.conftest import (
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 SMALL = {"num_hidden_layers": 1, "hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
-Counters = dict[str, dict[str, int]]
 
 
 # --- compiled -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def compiles(monkeypatch) -> Iterator[Callable[[str], Counters]]:
-    """Choose how much of the compiler runs; its counters. The code at its end takes a minute."""
+def counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, dict[str, int]]]:
+    """Those of the compiler, which makes no code: that takes a minute."""
     import torch._dynamo
 
-    def choose(backend: str) -> Counters:
-        parts = partialmethod(Update.compile_parts, backend=backend)
-        monkeypatch.setattr(Update, "compile_parts", parts)
-        return torch._dynamo.utils.counters
-
+    parts = partialmethod(Update.compile_parts, backend="eager")
+    monkeypatch.setattr(Update, "compile_parts", parts)
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
-    yield choose
+    yield torch._dynamo.utils.counters
     torch._dynamo.reset()
 
 
@@ -62,9 +58,9 @@ QUICK = ("electra", "electra-two-stage")
 @pytest.mark.parametrize(
     "name", [pytest.param(of, marks=() if of in QUICK else pytest.mark.slow) for of in COMPILED]
 )
-def test_every_objective_is_one_graph_for_all_steps(name: str, compiles):
+def test_every_objective_is_one_graph_for_all_steps(name: str, counters):
     """0 graph breaks: each part is traced whole, or it is an error; and none a second time."""
-    counters, model = compiles("eager"), random_model(**SMALL, **COMPILED[name])
+    model = random_model(**SMALL, **COMPILED[name])
     num_steps = 8 if name == "electra-two-stage" else 3  # of both stages
     fast = Run(model, num_steps, device="cpu", compile="on")
     assert fast.step.is_compiled

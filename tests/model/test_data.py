@@ -143,20 +143,17 @@ def test_the_key_of_draws_is_another_at_each_seed_step_and_rank():
     assert len(set(keys)) == len(keys)
 
 
-def write_two_languages(folder: Path) -> dict[str, list[list[int]]]:
+def write_two_languages(folder: Path) -> None:
     """Much Korean and little English, of other pieces."""
-    rng = np.random.default_rng(1)
-    documents = {}
+    rng, documents = np.random.default_rng(1), {}
     for language, number, first in (("ko", 600, 5), ("en", 60, 25)):
         weights = rng.random(20)
-        documents[language] = [
+        texts = [
             [*(first + rng.choice(20, 20, p=weights / weights.sum())).tolist(), 1, 3]
             for _ in range(number)
         ]
-    by_split = {("train", language): texts for language, texts in documents.items()}
-    by_split |= {("valid", language): texts[:9] for language, texts in documents.items()}
-    write_shards(folder / "shards", by_split, VOCAB_SIZE, "0" * 64, SPECIAL)
-    return documents
+        documents |= {("train", language): texts, ("valid", language): texts[:9]}
+    write_shards(folder / "shards", documents, VOCAB_SIZE, "0" * 64, SPECIAL)
 
 
 # --- the loader -----------------------------------------------------------------------------------

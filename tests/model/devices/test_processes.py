@@ -92,20 +92,13 @@ def train_alone(config: RunConfig, folder: Path) -> Trained:
     return Trained.read(folder)
 
 
-@pytest.fixture(scope="module")
-def alone(launched: Launched) -> dict[str, Trained]:
-    """The same runs, by this process."""
-    folder = launched.folder / "alone"
-    return {name: train_alone(of, folder / name) for name, of in launched.configs.items()}
-
-
 # --- a run of several processes is the run of one -------------------------------------------------
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_several_processes_train_as_one(launched, alone, name: str):
-    together = Trained.read(launched.folder / "together" / name)
-    together.check_equal(alone[name], absolute=2e-6)
+def test_several_processes_train_as_one(launched, tmp_path, name: str):
+    alone = train_alone(launched.configs[name], tmp_path / "alone")
+    Trained.read(launched.folder / "together" / name).check_equal(alone, absolute=2e-6)
 
 
 def test_a_signal_to_one_stops_all_after_one_save_and_the_same_again_finishes(

@@ -59,21 +59,44 @@ def alignment(request, monkeypatch) -> int:
     return request.param
 
 
-def test_loss_and_gradients_are_those_of_cross_entropy(chunk: int, alignment: int):
-    states, table, bias = given = learned()
-    found = head_loss(*given, targets(), weights())
-    logits = F.linear(states, table, bias)
-    expected = F.cross_entropy(logits.flatten(0, 1), targets().flatten(), reduction="none")
-    torch.testing.assert_close(found.losses, expected.view(SHAPE))
-    total = (expected.view(SHAPE) * weights()).sum()
-    torch.testing.assert_close(found.total, total)
+BF16, FP16 = torch.bfloat16, torch.float16
+
+
+def rounding(
+    dtype: torch.dtype | None, given: Learned, wanted: Tensor, draws: Tensor | None = None
+) -> HeadLoss:
+    with torch.autocast("cpu", dtype, enabled=dtype is not None):
+        return head_loss(*given, wanted, weights(), draws)
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [(None, 1e-9), (BF16, 0.01), (FP16, 0.001)])
+def test_figures_and_gradients_are_those_of_the_logits(
+    dtype: torch.dtype | None, limit: float, chunk: int, alignment: int
+):
+    """Of the rounded ones: as exact as fp32 behind the product, and gradients as exact as the type
+    in front of it."""
+    own = torch.float32 if dtype else torch.float64
+    given = learned(own)
+    found = rounding(dtype, given, targets(), uniforms())
+    rounded = [of.detach().to(dtype or own) for of in given]
+    logits = F.linear(*rounded)
+    torch.testing.assert_close(found.losses, cross_entropy(logits.to(own)))
     assert torch.equal(found.hits, is_most_likely(logits, targets()))
-    assert found.sampled is None
+    assert torch.equal(found.sampled, sample_tokens(logits, uniforms()))
+    assert found.total.dtype == own
+    exact = [of.double().requires_grad_() for of in rounded]
+    total = (cross_entropy(F.linear(*exact)) * weights()).sum()
     # of what the trainer makes of it: a mean and a factor
-    for ours, theirs in zip(
-        gradients(50 * found.total / 7, given), gradients(50 * total / 7, given), strict=True
-    ):
-        torch.testing.assert_close(ours, theirs)
+    ours, theirs = gradients(50 * found.total / 7, given), gradients(50 * total / 7, exact)
+    for gradient, wanted in zip(ours, theirs, strict=True):
+        assert gradient.dtype == own
+        assert (gradient - wanted).norm() / wanted.norm() < limit
+    assert head_loss(*given, targets(), weights()).sampled is None
+
+
+def cross_entropy(logits: Tensor) -> Tensor:
+    losses = F.cross_entropy(logits.flatten(0, 1), targets().flatten(), reduction="none")
+    return losses.view(SHAPE)
 
 
 def test_samples_are_those_of_the_whole_softmax(chunk: int, alignment: int):
@@ -85,37 +108,6 @@ def test_samples_are_those_of_the_whole_softmax(chunk: int, alignment: int):
     assert torch.equal(found.sampled, expected)
     assert len(found.sampled.unique()) > 3
     assert (found.sampled == targets()).any()
-
-
-# --- bf16 and fp16 --------------------------------------------------------------------------------
-
-BF16, FP16 = torch.bfloat16, torch.float16
-
-
-def rounding(
-    dtype: torch.dtype, given: Learned, wanted: Tensor, draws: Tensor | None = None
-) -> HeadLoss:
-    with torch.autocast("cpu", dtype):
-        return head_loss(*given, wanted, weights(), draws)
-
-
-@pytest.mark.parametrize("dtype", [BF16, FP16])
-def test_figures_are_those_of_the_rounded_logits(dtype: torch.dtype, chunk: int, alignment: int):
-    """As exact as fp32 behind the product, and gradients as exact as the type in front of it."""
-    given = learned(torch.float32)
-    found = rounding(dtype, given, targets(), uniforms())
-    rounded = [of.detach().to(dtype) for of in given]
-    logits = F.linear(*rounded)
-    torch.testing.assert_close(found.losses, token_losses(logits, targets()))
-    assert torch.equal(found.hits, is_most_likely(logits, targets()))
-    assert torch.equal(found.sampled, sample_tokens(logits, uniforms()))
-    assert {found.losses.dtype, found.total.dtype} == {torch.float32}
-    exact = [of.double().requires_grad_() for of in rounded]
-    total = (token_losses(F.linear(*exact), targets()) * weights()).sum()
-    ours = gradients(found.total, given)
-    assert {gradient.dtype for gradient in ours} == {torch.float32}
-    for gradient, wanted in zip(ours, gradients(total, exact), strict=True):
-        assert (gradient - wanted).norm() / wanted.norm() < (0.01 if dtype == BF16 else 0.001)
 
 
 def test_in_fp16_gradients_of_unlikely_pieces_do_not_underflow():
