@@ -17,7 +17,8 @@ import torch
 from electrify.config.pretrain import Objective
 from electrify.config.run import RunConfig
 from electrify.stage.folder import read_manifest
-from electrify.system.outcome import UserError
+from electrify.system.outcome import UserError, status_of
+from electrify.system.progress import Stopped, stop_on_signal
 from model.checkpoint import checkpoints
 from model.devices import processes as processes_module
 from model.devices.device import resolve_device
@@ -90,9 +91,6 @@ def train_alone(config: RunConfig, folder: Path) -> Trained:
         patch.setattr("model.data.Noise", ranks_program.EqualDraws)
         Trainer(config).run(folder)
     return Trained.read(folder)
-
-
-# --- a run of several processes is the run of one -------------------------------------------------
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -186,8 +184,6 @@ def test_a_run_that_has_yet_to_be_trained_starts_its_processes(tmp_path, monkeyp
 
 def stop_parent(step_file: str) -> None:
     """Work that says it has begun, and waits for a signal as a training does."""
-    from electrify.system.progress import Stopped, stop_on_signal
-
     with stop_on_signal("saving first") as stop:
         Path(f"{step_file}-{os.environ['RANK']}").touch()
         while not stop:
@@ -196,22 +192,10 @@ def stop_parent(step_file: str) -> None:
         raise Stopped("saved", stop.signal)
 
 
-PROGRAM = """
-import sys
-from electrify.system.outcome import status_of
-from model.devices.processes import launch
-from tests.model.devices.test_processes import stop_parent
-
-if __name__ == "__main__":
-    sys.exit(status_of(lambda: launch(stop_parent, 2, sys.argv[1])))
-"""
-
-
 @pytest.mark.slow
 def test_a_signal_to_the_command_lets_every_process_save(tmp_path):
-    (tmp_path / "program.py").write_text(PROGRAM)
     process = subprocess.Popen(
-        [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "at")],
+        [sys.executable, "-m", "tests.model.devices.test_processes", str(tmp_path / "at")],
         env=os.environ | {"PYTHONPATH": str(Path.cwd())},
         stderr=subprocess.PIPE,
         text=True,
@@ -260,3 +244,7 @@ def test_by_default_all_gpus_train_that_can_share_a_batch(
     assert num_launched(config) == number
     monkeypatch.setenv("LOCAL_RANK", "0")  # torchrun started this one
     assert num_launched(config) == 1
+
+
+if __name__ == "__main__":  # of the command that is signalled
+    sys.exit(status_of(lambda: launch(stop_parent, 2, sys.argv[1])))

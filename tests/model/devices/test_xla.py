@@ -266,9 +266,6 @@ def test_padding_and_a_batch_that_is_not_full_count_for_nothing(folder, four_dev
     Trained.read(folder / "four" / "padded").check_equal(on_cpu["padded"])
 
 
-# --- stopping and going on ------------------------------------------------------------------------
-
-
 def test_killed_and_continued_ends_bit_identical(folder, one_device):
     """Dropout included, in processes of their own."""
     config = on("xla", folder, **WITH_DROPOUT)

@@ -45,9 +45,6 @@ def randomise(module: nn.Module, seed: int = 0) -> None:
         nn.init.normal_(parameter, std=0.3, generator=rng)
 
 
-# --- bf16 -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("embedding_size", [16, 32])
 def test_in_bf16_the_residual_stream_is_fp32_whatever_the_embedding_size(embedding_size: int):
     """What each LayerNorm reads is the stream with a sublayer's output added."""
@@ -116,9 +113,6 @@ def test_neighbours_are_attended_to_more_than_what_is_far():
     assert flat[1] < 1.2 * flat[16:].mean()
 
 
-# --- padding --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("options", [{}, MODERN], ids=["electra", "modern"])
 def test_sequences_of_padding_alone_are_numbers_in_bf16(options: dict[str, object]):
     model = random_model(**options)
@@ -129,9 +123,6 @@ def test_sequences_of_padding_alone_are_numbers_in_bf16(options: dict[str, objec
             model, batch.input_ids, batch.token_type_ids, masked.attention_mask, masked.position_ids
         )
     assert found.isfinite().all()
-
-
-# --- heads that begin at their neighbours ---------------------------------------------------------
 
 
 @torch.no_grad()
