@@ -23,9 +23,11 @@ from tests.model import conftest
 from tests.model.conftest import (
     MODERN,
     OBJECTIVES,
+    VARIANTS,
     VOCAB_SIZE,
     everything,
     random_batch,
+    random_model,
     train_step,
 )
 
@@ -81,17 +83,22 @@ def test_micro_batches_have_the_gradient_of_the_whole_batch(objective: str, numb
         assert moved == (name in expected and bool(expected[name].any())), name
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_in_bf16_losses_and_weights_stay_fp32(objective: str):
-    model = model_of(objective, precision="bf16")
+@pytest.mark.parametrize("name", VARIANTS)
+def test_in_bf16_losses_weights_and_the_residual_stream_stay_fp32(name: str):
+    """What each LayerNorm reads is the stream with a sublayer's output added."""
+    model = random_model(**VARIANTS[name], precision="bf16")
     optimizer = make_optimizer(model, model.config)
     products: list[torch.dtype] = []
-    for module in model.modules():
-        if isinstance(module, torch.nn.Linear):
+    read: list[torch.dtype] = []
+    for part, module in model.named_modules():
+        if isinstance(module, nn.Linear):
             module.register_forward_hook(lambda _, __, output: products.append(output.dtype))
-    number = 9 if objective == "electra-two-stage" else STEP
+        if isinstance(module, nn.LayerNorm) and part.startswith(("discriminator.", "generator.")):
+            module.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0].dtype))
+    number = 9 if name == "electra-two-stage" else STEP
     outputs, norm = train_step(model, optimizer, [random_batch(model)], number)
     assert set(products) == {torch.bfloat16}  # so it is really on
+    assert set(read) == {torch.float32}
     states = list(optimizer.state.values())
     for tensor in (
         *(term.total for term in outputs[0].terms.values()),

@@ -6,7 +6,6 @@ Of the code under test the formulas use the networks' logits alone, which other 
 """
 
 import math
-from itertools import product
 
 import numpy as np
 import pytest
@@ -50,19 +49,12 @@ def doubles(tensor: Tensor) -> Doubles:
 
 def chosen_of(masked: Masked) -> list[tuple[int, int, int]]:
     """Row, slot and position of all that were chosen."""
-    rows, slots = masked.positions.shape
-    return [
-        (b, n, int(masked.positions[b, n]))
-        for b, n in product(range(rows), range(slots))
-        if masked.weights[b, n]
-    ]
+    return [(b, n, int(masked.positions[b, n])) for b, n in masked.weights.nonzero().tolist()]
 
 
 def tokens_of(batch: Batch) -> list[tuple[int, int]]:
     """Row and position of all real tokens."""
-    rows, length = batch.input_ids.shape
-    places = product(range(rows), range(length))
-    return [(b, t) for b, t in places if batch.input_ids[b, t] != PAD]
+    return [(b, t) for b, t in (batch.input_ids != PAD).nonzero().tolist()]
 
 
 def corrupted_by_hand(masked: Masked, sampled: Tensor) -> tuple[Tensor, Tensor]:
