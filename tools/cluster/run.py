@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from tools.cluster.cluster import Cluster, answer, storage_environment
 from tools.cluster.flink import Flink
 from tools.cluster.hosts import CHECKOUT, HOSTS, LOGS, Host, network, wait_until
-from tools.cluster.software import PRISM, dataflow_python, install
+from tools.cluster.software import PRISM, install
 from tools.cluster.spark import Spark
 from tools.throughput.texts import prepare
 from vocab.shards.files import TokenShards
@@ -225,21 +225,12 @@ def check_prism(run: Run) -> None:
     run.run_and_compare("prism", options, *STAGES)
 
 
-def check_dataflow(run: Run) -> None:
-    """The job graphs alone, on this machine: the service is Google's."""
-    words = (dataflow_python(), "-m", "pytest", "-q", "-rs", "tests/pipeline/test_dataflow.py")
-    environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
-    if subprocess.run(words, cwd=CHECKOUT, env=environment).returncode:
-        run.faults.append("dataflow: no job graph")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data-dir", type=Path, help="folder with corpora/; else the sample")
     parser.add_argument("--megabytes", type=float, default=4.0, help="of these texts")
     clusters = {"spark": Spark, "flink": Flink}
-    alone = {"prism": check_prism, "dataflow": check_dataflow}
-    engines = (*clusters, *alone)
+    engines = (*clusters, "prism")
     parser.add_argument("--engines", choices=engines, nargs="+", default=engines)
     checks = {"stages": check_stages, "kills": check_kills, "refusals": check_refusals}
     parser.add_argument("--only", choices=checks, nargs="+", default=list(checks))
@@ -261,8 +252,8 @@ def main() -> int:
         for verb in STAGES if "stages" in parsed.only else ("clean",):
             run.run("local", verb)
         for name in parsed.engines:
-            if name in alone:
-                alone[name](run)
+            if name == "prism":
+                check_prism(run)
                 continue
             cluster = clusters[name](head, tasks, run.bucket)
             with cluster.running():

@@ -29,18 +29,6 @@ def install() -> None:
         _run("env", f"GOBIN={SOFTWARE}", "go", "install", module)
 
 
-def dataflow_python() -> Path:
-    """A Python with what Beam needs for Dataflow; it is installed on the first call."""
-    python = SOFTWARE / "dataflow" / "bin" / "python"
-    if not python.exists():
-        _run(sys.executable, "-m", "venv", SOFTWARE / "dataflow")
-        (wheel,) = (SOFTWARE / "dist").glob("*.whl")
-        words = (f"{wheel}[pipeline]", "apache-beam[gcp]", "pytest", "gcp-storage-emulator")
-        constraints = CHECKOUT / "constraints.txt"
-        _run(python, "-m", "pip", "install", "--quiet", "-c", constraints, *words)
-    return python
-
-
 def job_server(engine: str) -> Path:
     return SOFTWARE / f"{engine}-job-server.jar"
 
