@@ -13,6 +13,10 @@ from model.optim import make_optimizer
 from model.pretrain import Update
 from tests.model.conftest import MODERN, OBJECTIVES, random_batch
 
+ON_GPU = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device"),
+    pytest.mark.filterwarnings("default"),  # of torch's compiler, which differ by release
+]
 NUM_STEPS = WARM_UPS + 2
 MUON = MODERN | {"optimizer": "muon", "global_attn_every_n_layers": 2}
 NETWORKS: dict[str, dict[str, object]] = {

@@ -6,23 +6,19 @@ a GPU.
 """
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch
 
 from model.devices.device import resolve_device
-from tests.cuda.conftest import MUON, NETWORKS, NUM_STEPS, Run
+from tests.cuda.conftest import MUON, NETWORKS, NUM_STEPS, ON_GPU, Run
 from tests.cuda.nullgpu.card import is_null_gpu
-from tests.cuda.nullgpu.emulate import EmulatedGraph, Emulator
+from tests.cuda.nullgpu.emulate import EmulatedGraph, computed
 from tests.model.conftest import NO_DROPOUT, make_run, random_model
 from tests.model.trained import Trained, train
 
-pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device"),
-    pytest.mark.filterwarnings("default"),  # of torch's compiler, which differ by release
-]
+pytestmark = ON_GPU
 # of a replay and the step as written: the null GPU computes both by the same kernels
 REPLAY_TOLERANCE = 0.0 if is_null_gpu() else 1e-3
 
@@ -34,7 +30,7 @@ def exact_products(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_float32_matmul_precision("highest")
     if is_null_gpu():
         monkeypatch.setattr(torch.cuda, "CUDAGraph", EmulatedGraph)
-    with Emulator() if is_null_gpu() else nullcontext():
+    with computed():
         yield
     torch.set_float32_matmul_precision("high")
 

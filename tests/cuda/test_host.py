@@ -17,14 +17,11 @@ from model.networks.batch import SpecialTokens
 from model.networks.electra import ElectraPretrainer
 from model.networks.objectives import make_pretrainer
 from model.pretrain import Update
-from tests.cuda.conftest import MUON, NETWORKS, NUM_STEPS, make_step
+from tests.cuda.conftest import MUON, NETWORKS, NUM_STEPS, ON_GPU, make_step
 from tests.cuda.nullgpu.card import counts, is_null_gpu, reset_counts, waits
 from tests.model.conftest import batch_from, random_batch, random_model
 
-pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device"),
-    pytest.mark.filterwarnings("default"),  # of torch's compiler, which differ by release
-]
+pytestmark = ON_GPU
 only_null_gpu = pytest.mark.skipif(not is_null_gpu(), reason="a real GPU counts no calls")
 BF16 = {"compile": "off", "precision": "bf16"}
 

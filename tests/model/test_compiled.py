@@ -27,9 +27,6 @@ CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 SMALL = {"num_hidden_layers": 1, "hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
 
 
-# --- compiled -------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, dict[str, int]]]:
     """Those of the compiler, which makes no code: that takes a minute."""
@@ -137,9 +134,6 @@ def test_where_memory_ends_the_error_names_micro_batches(monkeypatch, rows: int,
     monkeypatch.setattr(Update, "update", update)
     with pytest.raises(ValueError, match=f"out of memory with .*{words}"):
         step([random_batch(model, rows=rows)], 0)
-
-
-# --- which runs -----------------------------------------------------------------------------------
 
 
 def test_on_a_gpu_steps_are_compiled_and_recorded_and_elsewhere_they_are_not():

@@ -49,19 +49,14 @@ CURRICULUM = {
 }
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    write_tiny_shards(tmp_path / "shards")
-    return tmp_path
-
-
 def step_data(config: RunConfig, rank: int = 0, num_ranks: int = 1) -> StepData:
     shards = open_shards(Path(config.output_dir) / "shards")
     return StepData(config, shards, rank, num_ranks)
 
 
-def test_micro_batches_are_the_steps_batch_in_pieces(folder: Path):
-    config = make_config(folder, **CURRICULUM)
+def test_micro_batches_are_the_steps_batch_in_pieces(tmp_path: Path):
+    write_tiny_shards(tmp_path / "shards")
+    config = make_config(tmp_path, **CURRICULUM)
     data = step_data(config)
     seen = 0
     for step in range(10):
@@ -93,10 +88,11 @@ def test_a_phase_has_a_mixture_and_masks_of_its_own(tmp_path: Path):
 
 
 @pytest.mark.parametrize("num_ranks", [2, 3])
-def test_ranks_together_have_the_rows_of_one_and_draws_of_their_own(folder: Path, num_ranks: int):
+def test_ranks_together_have_the_rows_of_one_and_draws_of_their_own(tmp_path: Path, num_ranks: int):
     options = CURRICULUM | {"micro_batch_size": 1}
     options["curriculum"] = [{"sequence_length": 16, "steps_fraction": 0.3, "batch_size": 12}]
-    config = make_config(folder, **options)
+    write_tiny_shards(tmp_path / "shards")
+    config = make_config(tmp_path, **options)
     alone = step_data(config)
     ranks = [step_data(config, rank, num_ranks) for rank in range(num_ranks)]
     for step in (0, 2, 3, 9):

@@ -5,12 +5,10 @@ import pytest
 from model.plan import Phase, learning_rate, phases_of, stage_at
 from tests.model.conftest import VARIANTS, preset
 
-
-def phase(length: int, fraction: float, **options: int) -> dict[str, object]:
-    return {"sequence_length": length, "steps_fraction": fraction, **options}
-
-
-CURRICULUM = (phase(16, 0.25, batch_size=32, micro_batch_size=8), phase(64, 1 / 3))
+CURRICULUM = (
+    {"sequence_length": 16, "steps_fraction": 0.25, "batch_size": 32, "micro_batch_size": 8},
+    {"sequence_length": 64, "steps_fraction": 1 / 3},
+)
 
 
 def test_phases_take_their_fractions_and_the_rest_its_length():

@@ -90,21 +90,16 @@ def test_auto_is_settled_once_for_a_run(config, tmp_path, monkeypatch):
     for name in ("fp32", "bf16"):
         train(with_pretrain(config, precision=name), tmp_path / name)
     folder, auto = tmp_path / "begun in bf16", with_pretrain(config, precision="auto")
-    use_cpu(monkeypatch, "bf16")
+    flag = "electrify.system.machine.bf16_flag"
+    monkeypatch.setattr(flag, lambda: "amx_bf16")
     train(auto, folder, 6, monkeypatch)
-    use_cpu(monkeypatch, "fp32")
+    monkeypatch.setattr(flag, lambda: None)
     train(auto, folder)
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["precision"] == "bf16"
     in_fp32, in_bf16 = (Trained.read(tmp_path / name) for name in ("fp32", "bf16"))
     Trained.read(folder).check_same(in_bf16)
     assert any(not torch.equal(of, in_bf16.tensors[name]) for name, of in in_fp32.tensors.items())
-
-
-def use_cpu(monkeypatch, precision: str) -> None:
-    """A CPU on which "auto" is this precision."""
-    flag = "amx_bf16" if precision == "bf16" else None
-    monkeypatch.setattr("electrify.system.machine.bf16_flag", lambda: flag)
 
 
 @pytest.mark.parametrize(

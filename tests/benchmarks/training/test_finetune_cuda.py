@@ -1,7 +1,6 @@
 """Fine-tuning on a GPU, or on the null GPU (`tests/cuda/test_null_gpu.py`)."""
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -14,8 +13,7 @@ from benchmarks.training.network import build_network
 from benchmarks.training.trainer import Trainer
 from tests.benchmarks.conftest import split_of
 from tests.benchmarks.records import YNAT
-from tests.cuda.nullgpu.card import is_null_gpu
-from tests.cuda.nullgpu.emulate import Emulator
+from tests.cuda.nullgpu.emulate import computed
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
 
@@ -49,7 +47,7 @@ def make_trainer(source: ModelSource, make_settings, device: str, precision: str
 def test_outputs_are_those_of_the_cpu(source, split, make_settings):
     outputs = []
     for device in ("cpu", "cuda"):
-        with Emulator() if is_null_gpu() else nullcontext():
+        with computed():
             trainer = make_trainer(source, make_settings, device, "fp32")
             trainer.train(split.features, np.arange(140), 0, lambda rows: None)
             outputs.append([row["logits"] for row in trainer.predict(split.features)])

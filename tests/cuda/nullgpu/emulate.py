@@ -9,15 +9,18 @@ not CUDA's fused operators.
 
 import ctypes
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
+
+from tests.cuda.nullgpu.card import is_null_gpu
 
 Work = Callable[[], None]
 # operators that start no kernel
@@ -92,15 +95,6 @@ def _compute_into(places: list[Any], func: Any, args: Any, kwargs: Any) -> Any:
 class Emulator(TorchDispatchMode):
     """Inside, operators on the null GPU are computed."""
 
-    def __enter__(self) -> Self:
-        self._formula = sdpa_kernel(SDPBackend.MATH)
-        self._formula.__enter__()
-        return super().__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        self._formula.__exit__(*error)
-
     @classmethod
     def ignore_compile_internals(cls) -> bool:
         return True
@@ -140,6 +134,16 @@ class Emulator(TorchDispatchMode):
         )
         is_number = bool(made) and not isinstance(tree_leaves(result)[0], Tensor)
         return computed if is_number else result
+
+
+@contextmanager
+def computed() -> Iterator[None]:
+    """Inside, operators are computed, on the null GPU as on any."""
+    if is_null_gpu():
+        with sdpa_kernel(SDPBackend.MATH), Emulator():
+            yield
+    else:
+        yield
 
 
 class EmulatedGraph(torch.cuda.CUDAGraph):

@@ -175,23 +175,19 @@ def test_other_objectives_are_those_of_the_cpu(folder, cases, on_cpu, name: str)
 # --- one compilation ------------------------------------------------------------------------------
 
 
-def test_a_step_is_compiled_once_and_so_is_a_validation(one_device):
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    # one that goes on has the programs of the one before
+    [("plain", {"before step 0": 1, "before validation 20": 1}), ("from cpu", {})],
+)
+def test_a_step_and_a_validation_are_compiled_once(one_device, name: str, expected: dict[str, int]):
     """And nothing else, where figures are read or a checkpoint is written."""
-    compiled = compilations_of(one_device["plain"]["notes"])
-    assert compiled == {"before step 0": 1, "before validation 20": 1}
-
-
-def test_a_run_that_goes_on_has_the_programs_of_the_one_before(one_device):
-    assert compilations_of(one_device["from cpu"]["notes"]) == {}
-
-
-def compilations_of(notes: list[tuple[str, int, int]]) -> dict[str, int]:
-    """How many programs were compiled behind which note."""
-    return {
+    compiled = {
         when: after - before
-        for (when, before, _), (_, after, _) in pairwise(notes)
+        for (when, before, _), (_, after, _) in pairwise(one_device[name]["notes"])
         if after != before
     }
+    assert compiled == expected
 
 
 def test_nothing_is_read_but_where_figures_are(one_device):

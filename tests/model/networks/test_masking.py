@@ -124,9 +124,6 @@ def test_the_ends_of_the_unit_interval_draw_tokens_that_are_possible(edge: float
     assert ((drawn >= 3) & (drawn < 200)).all()
 
 
-# --- documents -----------------------------------------------------------------------------------
-
-
 def packed_documents() -> tuple[Tensor, Tensor, Tensor]:
     """Ids and token types of rows as shards pack them, and the document that each token is of:
     [CLS] is of that of the token after it, a row's own [SEP] of that of the token before."""

@@ -204,9 +204,6 @@ def test_electra_adversarial():
     assert mean_of(out, "discriminator") == pytest.approx(wanted, rel=1e-5)
 
 
-# --- who gets whose gradient ----------------------------------------------------------------------
-
-
 SHARINGS = ("none", "embeddings", "gdes")
 
 
