@@ -96,13 +96,10 @@ def _flip(path: Path) -> None:
         lambda folder: (folder / "state.json").write_text('{"step": 8, "sha'),
         lambda folder: (folder / "state.json").unlink(),
         lambda folder: (folder / "state.json").write_text("[]"),
-        *(
-            partial(_edit, **change)
-            for change in (
-                *({"step": math.inf}, {"step": "7"}, {"identity": []}),
-                {"identity": {"options": 3}},
-            )
-        ),
+        partial(_edit, step=math.inf),
+        partial(_edit, step="7"),
+        partial(_edit, identity=[]),
+        partial(_edit, identity={"options": 3}),
     ],
 )
 def test_a_damaged_one_falls_back_to_the_one_before(tmp_path, damage, caplog):

@@ -53,13 +53,10 @@ def test_without_a_sound_checkpoint_a_continued_run_starts_from_its_initial_mode
     assert "checkpoint-12 is damaged" in caplog.text
 
 
-TWO_STAGES = VARIANTS["electra-two-stage"]
-
-
 @pytest.mark.parametrize(
     ("options", "killed_at"),
     [
-        (TWO_STAGES | {"log_every_steps": 5}, 4),
+        (VARIANTS["electra-two-stage"] | {"log_every_steps": 5}, 4),
         ({"mlm_steps_fraction": 0.5, "mlm_learning_rate": 2e-3, "log_every_steps": 3}, 6),
     ],
     ids=["electra-two-stage", "mlm first"],
