@@ -49,10 +49,8 @@ def batch() -> Batch:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_network_is_that_of_transformers(batch, tmp_path, name):
     """In double precision."""
-    model, folders = (
-        random_model(**NETWORKS[name]).double().eval(),
-        FOLDERS.get(name, WITH_GENERATOR),
-    )
+    model = random_model(**NETWORKS[name]).double().eval()
+    folders = FOLDERS.get(name, WITH_GENERATOR)
     save_networks(model, tmp_path)
     assert {p.name for p in tmp_path.iterdir()} == {*folders, ENCODER}
     ids, types = batch.input_ids, batch.token_type_ids

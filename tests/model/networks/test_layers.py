@@ -45,9 +45,6 @@ def randomise(module: nn.Module, seed: int = 0) -> None:
         nn.init.normal_(parameter, std=0.3, generator=rng)
 
 
-# --- initial weights ------------------------------------------------------------------------------
-
-
 def test_initial_weights_are_the_originals():
     shape = shape_of(hidden_size=64, intermediate_size=256, num_attention_heads=1)
     modules = nn.ModuleList([Embeddings(shape), Encoder(shape), DiscriminatorHead(shape)])

@@ -145,9 +145,6 @@ def test_the_gradient_of_a_sure_target_is_not_rounded_away(dtype: torch.dtype):
     assert 1 - p[4] < 2e-3
 
 
-# --- memory, graphs, corners ----------------------------------------------------------------------
-
-
 class Made(TorchDispatchMode):
     """Shapes of all tensors that operators give."""
 
