@@ -284,11 +284,11 @@ def _precision(before: Sequence[Result], options: EvaluateConfig) -> str:
     from benchmarks.training.finetune import choose_device, choose_precision
 
     device = choose_device(options.device)
-    known = (str(result.hyper_parameters.get("precision", "")) for result in before)
-    precision = choose_precision(options.precision, device)
-    if options.precision == "auto":
-        precision = next(filter(None, known), precision)
-    if options.precision == "auto" and device.type == "cpu":
+    if options.precision != "auto":
+        return options.precision
+    known = (result.hyper_parameters.get("precision") for result in before)
+    precision = choose_precision(next(filter(None, known), "auto"), device)
+    if device.type == "cpu":
         log(describe_precision("evaluate.precision", precision))
     return precision
 

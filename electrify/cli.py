@@ -17,7 +17,7 @@ import typer
 from typer import Argument, Option
 
 from electrify import api
-from electrify.system.bundled import bundled_name, config_names, find_bundled
+from electrify.system.bundled import SHIPPED, bundled_name, config_names, find_bundled
 from electrify.system.machine import num_ranks, prepare_imports, prepare_threads, use_utf8
 from electrify.system.outcome import UsageError, nearest, status_of
 from electrify.system.progress import drop_unread, log, setup_logging
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from electrify.config.run import EvaluationRun, RunConfig
 
 DEMO = "configs/demo.toml"
-SHIPPED = "model/shipped/ko-modern/discriminator"
 DATA_DIR = "evaluate.data_dir"
 BEAM_VERBS = frozenset({"run", "demo", "clean", "train-vocab", "encode", "ablate"})
 # tried by --search: encoders of size base want the lowest, tiny ones the highest

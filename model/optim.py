@@ -214,9 +214,8 @@ class Muon(AdamW):
             rate = rate * (1 - skips)
         torch._foreach_lerp_(buffers, gradients, 1 - _MOMENTUM)
         updates = torch._foreach_lerp(gradients, buffers, _MOMENTUM)
-        moved = orthogonal(
-            torch.stack([u if _is_wide(u) else u.mT for u in updates]), self._products
-        ).float()
+        wide = torch.stack([u if _is_wide(u) else u.mT for u in updates])
+        moved = orthogonal(wide, self._products).float()
         moved *= rate * size
         num_wide = sum(_is_wide(p) for p in parameters)
         moves = [*moved[:num_wide], *moved[num_wide:].mT.contiguous()]

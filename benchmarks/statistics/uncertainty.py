@@ -55,11 +55,10 @@ def resample(task: Task, runs: Mapping[int, Predictions]) -> Draws:
         seed: list(predictions) if by_place else sorted(predictions, key=lambda p: str(p["id"]))
         for seed, predictions in runs.items()
     }
-    digests = {
-        hashlib.sha256("\n".join(ids).encode()).hexdigest()
-        for predictions in ordered.values()
-        for ids in [[str(n if by_place else p["id"]) for n, p in enumerate(predictions)]]
-    }
+    digests = set()
+    for predictions in ordered.values():
+        ids = (str(n if by_place else p["id"]) for n, p in enumerate(predictions))
+        digests.add(hashlib.sha256("\n".join(ids).encode()).hexdigest())
     if len(digests) != 1:
         raise UserError(
             f"{task.name}: seeds {', '.join(map(str, runs))} hold predictions of other examples"

@@ -5,6 +5,7 @@ from glob import iglob
 from pathlib import Path
 from typing import Any
 
+SHIPPED = "model/shipped/ko-modern/discriminator"
 _PACKAGES = Path(__file__).parents[2]  # the checkout, or where the wheel is installed
 # names in a checkout, and where the wheel has them
 _FOLDERS = {

@@ -10,7 +10,7 @@ from string import Template
 from typing import Any
 
 from electrify.config.load import parse_config, toml_value
-from electrify.system.bundled import find_bundled
+from electrify.system.bundled import SHIPPED, find_bundled
 from electrify.system.outcome import UserError
 from pipeline.init.survey import BYTES_A_TOKEN, FoundSource, survey
 from pipeline.sources.readers import KIND_OF_ENDING
@@ -22,7 +22,6 @@ NUM_PASSES = 4
 FEW_TOKENS = 20_000_000
 _FEW_DOCUMENTS = 100
 _MANY_SOURCES = 20
-_SHIPPED = "model/shipped/ko-modern/discriminator"
 # of a table that a classifier is meant to learn from, not of a corpus with tags and categories
 _LABEL_FIELDS = {"label", "labels", "라벨", "레이블", "정답", "분류"}
 
@@ -167,7 +166,7 @@ def _describe(estimate: FoundSource) -> list[str]:
     if labels := [field for field in estimate.fields if field.lower() in _LABEL_FIELDS]:
         lines.append(
             f"a classifier learns {labels[0]!r} without this config: electrify finetune "
-            f"{_SHIPPED} --own-task {source.path} --output out/classifier"
+            f"{SHIPPED} --own-task {source.path} --output out/classifier"
         )
     if source.columns:
         lines.append(f"its first row is data; here its columns are {', '.join(source.columns)}")
