@@ -382,12 +382,12 @@ def upload_checkpoint(checkpoint: Path, url: str, kept: Kept) -> None:
         )
 
 
-def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any]) -> None:
-    """Copy the newest sound checkpoint from the address if `folder` has none or only older ones.
+def fetch_checkpoints(folder: Path, url: str, identity: Mapping[str, Any]) -> None:
+    """Copy the sound checkpoints from the address that are newer than all in `folder`.
 
-    With it come the metrics, in place of those of the older ones. To be called by one process of a
-    machine, before any loads. `ValueError` if the address cannot be read, or holds another run's
-    checkpoints than `identity` says.
+    With the newest come the metrics, in place of those of older ones. To be called by one process
+    of a machine, before any loads. `ValueError` if the address cannot be read, or holds another
+    run's checkpoints than `identity` says.
     """
     remote = Folder(url)
     own = {folder.resolve(), folder.with_suffix("").resolve()}
@@ -398,7 +398,7 @@ def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any]) -> Non
         )
     with explained(f"pretrain.checkpoint_dir = {url!r}", "read"):
         steps = mirrored_steps(remote)
-    newest = newest_state(folder).get("step", 0)
+    newest, fetched = newest_state(folder).get("step", 0), False
     for step in reversed([step for step, is_whole in steps.items() if is_whole]):
         if step <= newest:
             return
@@ -417,13 +417,16 @@ def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any]) -> Non
             check_identity(state, identity, f"{url}/checkpoint-{step}")
         except UserError as error:
             shutil.rmtree(temporary, ignore_errors=True)
-            if not newest:
+            if not newest and not fetched:
                 raise
             warn(f"{error}; it is left there")  # of the run that this one prolongs
             continue
-        if (temporary / METRICS).exists():
-            (temporary / METRICS).replace(folder / METRICS)
+        metrics = temporary / METRICS
+        if fetched:
+            metrics.unlink(missing_ok=True)
+        elif metrics.exists():
+            metrics.replace(folder / METRICS)
         shutil.rmtree(target, ignore_errors=True)
         temporary.replace(target)
         log(f"copied {target.name} from {url}")
-        return
+        fetched = True

@@ -21,7 +21,7 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, Stopped, log, stop_on_signal, warn
 from model.checkpoint import (
     PRECISION,
-    fetch_checkpoint,
+    fetch_checkpoints,
     load_latest,
     newest_state,
     prolong,
@@ -245,7 +245,7 @@ class Trainer:
         check_batch_sizes(self.train_data.phases, ranks.num_ranks, self.device)
         self.identity = run_identity(config)
         if config.pretrain.checkpoint_dir and ranks.is_first:
-            fetch_checkpoint(folder, config.pretrain.checkpoint_dir, self.identity)
+            fetch_checkpoints(folder, config.pretrain.checkpoint_dir, self.identity)
         ranks.wait()
         precision = self._precision(config.pretrain)
         self.config = config.pretrain.model_copy(update={"precision": precision})
