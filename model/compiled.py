@@ -204,14 +204,10 @@ class FastStep(ABC):
         limit = torch._dynamo.config.recompile_limit
         torch._dynamo.config.recompile_limit = max(limit, _RECOMPILE_LIMIT)
         options: dict[str, Any] = {"fullgraph": True, "dynamic": False, "backend": backend}
-        made: dict[str, Any] = {}  # of Inductor
-        if backend == "inductor" and self._device.type == "cpu":
-            made["cpp.simdlen"] = 256  # with AVX-512 torch 2.13 makes nan of gradients in bf16
-            options["options"] = made
         bare(self.model).compile(**options)
         self.add_sums = torch.compile(add_sums_of, **options)
         if backend == "inductor":  # else Triton takes a minute to compile a sort of its own
-            options["options"] = made | {"triton.persistent_reductions": False}
+            options["options"] = {"triton.persistent_reductions": False}
         self.mask = torch.compile(mask, **options)
 
     def _record(self, recorder: "CudaRecorder", work: Callable[[], Result]) -> None:

@@ -126,6 +126,20 @@ def test_heads_of_a_modern_network_begin_at_one_neighbour_each(has_biases: bool)
         assert not torch.equal(layer.key.weight, layer.query.weight)  # drawn by themselves
 
 
+@pytest.mark.slow  # makes code, which needs a C++ compiler
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
+def test_compiled_attention_in_bf16_has_the_gradient_of_what_is_written():
+    """Of a rotation by chunks and cat it is nan (torch 2.13, AVX-512)."""
+    layer = Encoder(shape_of(**MODERN, hidden_size=256, num_attention_heads=4)).layers[0]
+    rotation = rotation_at(torch.arange(128), torch.logspace(0, -4, 32))
+    projected = torch.randn(8, 128, 768).bfloat16().requires_grad_()
+    written, made = (
+        torch.autograd.grad(attended(projected, None, rotation).float().sum(), projected)[0]
+        for attended in (layer._attended, torch.compile(layer._attended, fullgraph=True))
+    )
+    assert (made - written).norm() <= 0.02 * written.norm()
+
+
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("window", [None, 100])
 def test_attention_by_documents_is_attention_under_their_mask(window: int | None):
