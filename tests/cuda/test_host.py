@@ -100,6 +100,8 @@ def test_what_cuda_forbids_in_a_recording_is_found_and_training_continues(
 
 def test_a_step_of_base_fits_into_24_gb(device: torch.device):
     """64 sequences of 512 tokens, as PERFORMANCE.md predicts."""
+    if torch.cuda.get_device_properties(device).total_memory < 20e9:
+        pytest.skip("a card of 16 GB")
     config = PretrainConfig.model_validate(SIZE_PRESETS["base"] | {"device": "cuda"})
     torch.cuda.empty_cache()  # in used memory a null GPU, which draws nothing, draws again for ever
     with device:
