@@ -200,7 +200,7 @@ def rotate(heads: Tensor, rotation: Tensor) -> Tensor:
     halves = torch.unflatten(heads, -1, (2, -1))
     cosine, sine = torch.unflatten(rotation, -1, (2, -1))
     # a product with fp32 is one
-    turned = halves * cosine + halves.flip(-2) * sine
+    turned: Tensor = halves * cosine + halves.flip(-2) * sine
     return turned.to(heads.dtype).flatten(-2)
 
 
