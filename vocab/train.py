@@ -45,7 +45,11 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
         first_pieces = first_pieces_of(options, mask_words_of(config))
         documents = document_paths(output_dir(config) / "clean")
         counts_path = folder / "word_counts.parquet"
-        write_word_counts(documents, counts_path, options, stage.plan, config.beam, beam_options)
+        counted = options
+        if options.extend and options.size in ("auto", len(first_pieces)):
+            # nothing is learnt from the words of a vocabulary that is kept: they need no morphemes
+            counted = options.model_copy(update={"pretokenizer": "whitespace"})
+        write_word_counts(documents, counts_path, counted, stage.plan, config.beam, beam_options)
         batches = partial(read_batches, counts_path)
         num_words, num_distinct = language_totals(batches)
         log(f"{sum(num_words.values()):,} words, {sum(num_distinct.values()):,} distinct")

@@ -132,3 +132,15 @@ def test_an_old_vocabulary_is_extended_on_other_text(documents, tmp_path, caplog
     assert report["added_pieces"] == sorted(added, key=after.get)
     assert all("pieces_per_word_before" in row for row in report["languages"].values())
     assert set(MASK_WORDS) <= after.keys() - before.keys()
+
+
+def test_an_old_vocabulary_is_kept_without_morphemes(finished, documents, tmp_path, monkeypatch):
+    def split(*arguments):
+        raise AssertionError("words are cut into morphemes, of which nothing is learnt")
+
+    monkeypatch.setattr("vocab.word_counts.morphemes_of", split)
+    make_run_in(tmp_path, corpus(documents, 20))
+    options = ["vocab.size='auto'", f"vocab.extend={finished / 'vocab'}"]
+    train_vocab(load_config(tmp_path / "test.toml", options), [], overwrite=False)
+    kept, old = (path / "vocab" / "tokenizer.json" for path in (tmp_path, finished))
+    assert kept.read_bytes() == old.read_bytes()
