@@ -192,14 +192,10 @@ def rotation_at(positions: Tensor, frequencies: Tensor) -> Tensor:
 
 
 def rotate(heads: Tensor, rotation: Tensor) -> Tensor:
-    """Turn the pairs (i, i + d / 2) of (..., L, d) by `rotation_at` (2, L, d), in fp32.
-
-    Halves are exchanged by `flip`: joined by `cat` they become nan in the AVX-512 code of torch
-    2.13 for bf16.
-    """
+    """Turn the pairs (i, i + d / 2) of (..., L, d) by `rotation_at` (2, L, d), in fp32."""
     halves = torch.unflatten(heads, -1, (2, -1))
     cosine, sine = torch.unflatten(rotation, -1, (2, -1))
-    # a product with fp32 is one
+    # a product with fp32 is one; by `cat`, AVX-512 code of torch 2.13 makes nan of bf16
     turned: Tensor = halves * cosine + halves.flip(-2) * sine
     return turned.to(heads.dtype).flatten(-2)
 
