@@ -1,5 +1,6 @@
 """The vocabulary stage: count words, learn pieces, write a tokenizer and a report on it."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
@@ -21,7 +22,7 @@ from pipeline.report.counts import OTHER
 from pipeline.rules.characters import SENTENCE_BREAK
 from vocab.learn import train_wordpiece
 from vocab.pretokenize import mask_words_of
-from vocab.report import SampleText, report_page, vocab_report
+from vocab.report import SampleText, report_page, sample_sums, vocab_report
 from vocab.segment import SPECIAL_TOKENS
 from vocab.shards.sequences import sampling_fractions
 from vocab.tokenizer import build_tokenizer, check_extendable, save_tokenizer
@@ -36,14 +37,15 @@ _SENTENCE_CHARACTERS = 120
 
 def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> None:
     """Write the run's `vocab/` from its `clean/`."""
-    options, stage = config.vocab, vocab_stage(config)
+    stage = vocab_stage(config)
 
     def work(folder: Path) -> Mapping[str, Any]:
         from vocab.word_counts import write_word_counts  # Beam: a second, and only needed here
 
         keep_little_memory()
-        first_pieces = first_pieces_of(options, mask_words_of(config))
         documents = document_paths(output_dir(config) / "clean")
+        options = enlarged(config.vocab, documents)
+        first_pieces = first_pieces_of(options, mask_words_of(config))
         counts_path = folder / "word_counts.parquet"
         counted = options
         if options.extend and options.size in ("auto", len(first_pieces)):
@@ -59,7 +61,7 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
             weighted(batches, fractions, num_words),
             options.sized(sum(num_words.values()), len(first_pieces)),
             first_pieces,
-            may_be_fewer=options.size == "auto",
+            may_be_fewer=config.vocab.size == "auto",
         )
         special = options.additional_special_tokens
         tokenizer = build_tokenizer(pieces, options.lowercase, special)
@@ -108,6 +110,25 @@ def first_pieces_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> tup
             f"{len(first) - num_given} tokens beside them: set it to {len(first)} or more{kept}"
         )
     return tuple(first)
+
+
+def enlarged(options: VocabConfig, documents: Sequence[Path]) -> VocabConfig:
+    """The options; with a third more pieces where `size` is auto and too much of the documents is
+    [UNK] in the vocabulary that they extend."""
+    if options.extend is None or options.size != "auto":
+        return options
+    given = first_pieces_of(options)
+    tokenizer = build_tokenizer(given, options.lowercase, options.additional_special_tokens)
+    counts = sum(sample_sums(tokenizer, sample_documents(documents)).values(), Counter())
+    coverage = Coverage(counts["num_pieces"], counts["num_unknown_pieces"])
+    if not coverage.is_unfit:
+        return options
+    more = len(given) // 3
+    log(
+        f"{coverage} in vocab.extend = {options.extend!r}: up to {more:,} pieces are added; "
+        f"vocab.size = {len(given)} would add none"
+    )
+    return options.model_copy(update={"size": len(given) + more})
 
 
 def sample_documents(documents: Sequence[Path]) -> Iterator[SampleText]:

@@ -134,6 +134,21 @@ def test_an_old_vocabulary_is_extended_on_other_text(documents, tmp_path, caplog
     assert set(MASK_WORDS) <= after.keys() - before.keys()
 
 
+def test_an_old_vocabulary_grows_by_itself_where_much_of_the_text_is_unknown_in_it(
+    documents, tmp_path
+):
+    everything = corpus(documents, 20)
+    english = [(language, text) for language, text in everything if language == "en"]
+    options, reports = ["vocab.size=150"], []
+    for folder, texts in (("old", english), ("same", english), ("other", everything)):
+        make_run_in(tmp_path / folder, texts)
+        config = load_config(tmp_path / folder / "test.toml", options)
+        train_vocab(config, [], overwrite=False)
+        reports.append(json.loads((tmp_path / folder / "vocab/report.json").read_text("utf-8")))
+        options = ["vocab.size='auto'", f"vocab.extend={tmp_path / 'old' / 'vocab'}"]
+    assert [report["vocab_size"] for report in reports] == [150, 150, 200]
+
+
 def test_an_old_vocabulary_is_kept_without_morphemes(finished, documents, tmp_path, monkeypatch):
     def split(*arguments):
         raise AssertionError("words are cut into morphemes, of which nothing is learnt")
