@@ -102,11 +102,10 @@ def _kind_of(task: Task) -> OwnKind:
 def files_of(options: OwnTask) -> dict[str, Path]:
     """The files of a task by split; `UserError` where the hub does not give them."""
     on_hub = files_on_hub(options.train) if is_on_hub(options.train) else {}
-    return on_hub | {
-        split: Path(name).expanduser().absolute()
-        for split in ("train", "dev", "test")
-        if (name := getattr(options, split)) and not (split == "train" and on_hub)
-    }
+    given = {"train": None if on_hub else options.train, "dev": options.dev, "test": options.test}
+    given |= options.further
+    files = {split: Path(name).expanduser().absolute() for split, name in given.items() if name}
+    return on_hub | files
 
 
 def own_task(options: OwnTask) -> Task:
@@ -169,7 +168,7 @@ def own_task(options: OwnTask) -> Task:
             "headline": options.metric or metrics[0],
             "name": options.task_name,
             "reported": reported,
-            "also_reported": ("dev",) if reported == "test" and "dev" in paths else (),
+            "also_reported": (*(["dev"] if {"dev", "test"} <= {*paths} else []), *options.further),
             "text_fields": texts,
             "label_field": label,
             "value_range": _range(options, label, values) if kind == "regression" else (0.0, 1.0),

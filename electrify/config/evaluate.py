@@ -126,6 +126,9 @@ class OwnTask(Section):
     """File to score. If omitted, a fifth of the texts of `train`."""
     test: _Text | None = None
     """File to score in place of `dev`."""
+    further: dict[str, _Text] = Field(default_factory=dict)
+    """Files that the same fine-tuning is scored on beside it, by name, such as other languages:
+    `{ ko = "ko/test.jsonl" }` gives `ko_accuracy`."""
     name: Annotated[str, Field(pattern=r"^\w[\w.-]*$")] | None = None
     """Name of the task. If omitted, of the file."""
     kind: OwnKind | None = None
@@ -170,6 +173,12 @@ class OwnTask(Section):
             )
         if (self.word_column and self.text) or (self.tag_column and self.label):
             raise UserError(f"{self.train}: text or word_column, label or tag_column: give one")
+        for name in self.further:
+            if name in ("train", "dev", "test") or not re.fullmatch(r"\w[\w-]*", name):
+                raise UserError(
+                    f"{self.train}: further: {name!r} is no name of a further file; give one of "
+                    "letters and digits, other than train, dev and test"
+                )
         return self
 
 

@@ -157,6 +157,25 @@ def test_columns_of_words_and_tags_may_be_named(tmp_path):
         OwnTask(train=str(path), label="x", tag_column=2)
 
 
+def test_further_files_are_scored_by_the_same_fine_tuning(tmp_path):
+    """And their texts are not learnt from."""
+    rows = [{"text": f"text {n}", "label": str(n % 2)} for n in range(9)]
+    other = {"ko": write_table(tmp_path / "ko.csv", [*rows[:1], {"text": "글", "label": "1"}])}
+    paths = {
+        "train": write_table(tmp_path / "train.csv", rows),
+        "test": write_table(tmp_path / "test.csv", [{"text": "one", "label": "0"}]),
+    }
+    task = own_task(OwnTask(**paths, further=other))
+    assert task.reported_splits == ("test", "ko")
+    data = load_data(task, tmp_path)
+    assert [e.texts for e in data.further["ko"]] == [("text 0",), ("글",)]
+    assert ("text 0",) not in [e.texts for e in data.train]
+    with pytest.raises(ValueError, match="'dev' is no name"):
+        OwnTask(**paths, further={"dev": "a.csv"})
+    with pytest.raises(ValueError, match=r"ko\.csv: there is no such file"):
+        own_task(OwnTask(**paths, further={"ko": str(tmp_path / "x" / "ko.csv")}))
+
+
 def test_a_fifth_of_the_texts_is_held_out_and_no_text_stands_on_both_sides(tmp_path, caplog):
     rows = [{"text": f"text {n % 200}", "label": str(n % 3)} for n in range(400)]
     caplog.set_level("INFO", "electrify")
