@@ -212,7 +212,9 @@ def describe(
     text += "".join(f", {len(split):,} of {name} beside them" for name, split in further.items())
     if num_dropped:
         text += f"; {num_dropped:,} training rows are left out: their texts are reported too"
-    override = {split: bundled_name(file) for split, (file,) in task.files.items()}
+    files = {split: bundled_name(file) for split, (file,) in task.files.items()}
+    own = {split: files.pop(split) for split in ("train", "dev", "test") if split in files}
+    override: dict[str, Any] = own | ({"further": files} if files else {})
     override |= {"kind": kind} if kind == "word-labels" else {}
     override |= {"text": "COLUMN", "label": "COLUMN"}
     return f"{text}\nfor other columns: {_option(override)}"

@@ -42,6 +42,16 @@ def write_source(kind: str, pattern: str) -> None:
     path.write_bytes(packed(line))
 
 
+def own_rows(suffix: str, has_words: bool, number: int) -> str:
+    """Rows that differ from those of other numbers."""
+    if has_words:
+        return json.dumps({"tokens": ["film", str(number)], "tags": ["O", "B-LOC"]})
+    if suffix == ".csv":
+        return "text,label\n" + f"a good film {number},1\na bad film {number},0\n" * 9
+    rows = ({"text": f"film {number}", "pair": "x", "label": label} for label in ("good", "bad"))
+    return "\n".join(map(json.dumps, rows))
+
+
 def write_checkpoint(folder: Path, config: RunConfig) -> None:
     """The sizes of a run with these options, without its weights."""
     folder.mkdir(parents=True)
@@ -70,13 +80,17 @@ def stand_in(config: RunConfig) -> None:
             path = Path(str(place), files[0])
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
-    for table in (Path(task.train) for task in evaluate.own_tasks):
-        if not table.exists():
-            table.parent.mkdir(parents=True, exist_ok=True)
-            table.write_text("text,label\n" + "a good film,1\na bad film,0\n" * 9)
+    for task in evaluate.own_tasks:
+        names = (task.train, task.dev, task.test, *task.further.values())
+        for n, path in enumerate(Path(name) for name in names if name):
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(own_rows(path.suffix, task.kind in ("tagging", "word-labels"), n))
     if (tokenizer := config.vocab.extend) and not Path(tokenizer).exists():
         Path(tokenizer).parent.mkdir(parents=True, exist_ok=True)
         Path(tokenizer).symlink_to(ROOT / SHIPPED)
+    if (generator := config.pretrain.initial_generator) and not Path(generator).exists():
+        Path(generator).symlink_to((ROOT / SHIPPED).with_name("generator"))
     if (initial := config.pretrain.initial_model) and not Path(initial, "config.json").exists():
         write_checkpoint(Path(initial, "pretrain", "checkpoint-1"), config)
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import datasets
@@ -157,8 +158,9 @@ def test_columns_of_words_and_tags_may_be_named(tmp_path):
         OwnTask(train=str(path), label="x", tag_column=2)
 
 
-def test_further_files_are_scored_by_the_same_fine_tuning(tmp_path):
+def test_further_files_are_scored_by_the_same_fine_tuning(tmp_path, caplog):
     """And their texts are not learnt from."""
+    caplog.set_level("INFO", "electrify")
     rows = [{"text": f"text {n}", "label": str(n % 2)} for n in range(9)]
     other = {"ko": write_table(tmp_path / "ko.csv", [*rows[:1], {"text": "글", "label": "1"}])}
     paths = {
@@ -170,6 +172,8 @@ def test_further_files_are_scored_by_the_same_fine_tuning(tmp_path):
     data = load_data(task, tmp_path)
     assert [e.texts for e in data.further["ko"]] == [("text 0",), ("글",)]
     assert ("text 0",) not in [e.texts for e in data.train]
+    (shown,) = re.findall(r"own_tasks=\[(.*)\]", caplog.text)
+    assert OwnTask(**tomllib.loads(f"task = {shown}")["task"]).further == other
     with pytest.raises(ValueError, match="'dev' is no name"):
         OwnTask(**paths, further={"dev": "a.csv"})
     with pytest.raises(ValueError, match=r"ko\.csv: there is no such file"):
