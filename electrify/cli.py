@@ -545,7 +545,7 @@ def predict(
 # --- looking at a discriminator -------------------------------------------------------------------
 
 
-@_verb(f'inspect {SHIPPED} "배우들의 세금이 훌륭했어요."')
+@_verb(f'inspect {SHIPPED} "배우들의 연기을 보고 감동했어요."')
 def inspect(
     model: Discriminator,
     texts: Annotated[list[str], _word("TEXT", "default: lines of stdin")] = [],

@@ -26,7 +26,7 @@ from electrify.cli import main
 
 MODEL = "model/shipped/ko-modern/discriminator"
 HERE = Path(__file__).parent / "page"
-SENTENCE = "정말 재미있게 봤습니다. 배우들의 세금이 훌륭했어요."
+SENTENCE = "정말 재미있게 봤습니다. 배우들의 연기을 보고 감동했어요."
 ROUNDS = 10_000  # lines
 # from which made-up lines are drawn: ranges of code points, some marks of Korean chat, white space
 RANGES = (
@@ -113,18 +113,18 @@ def test_a_person_types(is_served: bool, page: Path, served: str, session):
     assert not seen["errors"]
     assert all(url.startswith((root, "data:", "blob:")) for url in seen["requests"])
     assert seen["title"] == "Replaced words: ko-modern/discriminator"
-    assert seen["first"] == ["세금이"]
+    assert seen["first"] == ["연기을"]
     assert seen["empty"] == "Type a sentence."
-    assert seen["status"] == "1 of 8 words looks replaced."
-    assert seen["marked"] == ["세금이"]
+    assert seen["status"] == "1 of 9 words looks replaced."
+    assert seen["marked"] == ["연기을"]
     assert seen["focused"] == "detail-title"
     assert len(seen["proposals"]) == 5
     assert len(seen["effects"]) == 5
     assert seen["closed"]
     assert seen["returned"] == "marked"
-    assert seen["mended"] == "0 of 8 words look replaced."
-    assert seen["text"] == SENTENCE.replace("세금이", seen["proposals"][0])
-    assert seen["korean"] == "단어 8개 가운데 바뀐 것 같은 단어가 없습니다."
+    assert seen["mended"] == "0 of 9 words look replaced."
+    assert seen["text"] == SENTENCE.replace("연기을", seen["proposals"][0])
+    assert seen["korean"] == "단어 9개 가운데 바뀐 것 같은 단어가 없습니다."
     assert seen["lang"] == "ko"
     assert seen["untranslated"] == 0
     assert seen["width"] <= 390  # nothing to scroll sideways on a phone

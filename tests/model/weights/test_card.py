@@ -86,7 +86,7 @@ def test_cards_say_what_was_trained_on_what(tmp_path, objective):
 def test_the_shipped_encoder_recommends_the_recipe_of_its_config():
     path = Path("model/shipped/ko-modern/discriminator/finetuning.json")
     recipe = json.loads(path.read_text(encoding="utf-8"))
-    assert recipe == load_config("configs/ko-modern.toml").evaluate.recommended
+    assert recipe == load_config("configs/ko-modern-continued.toml").evaluate.recommended
     assert recipe["recipe"] == "electra"
 
 
