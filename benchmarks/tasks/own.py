@@ -168,7 +168,7 @@ def own_task(options: OwnTask) -> Task:
             "headline": options.metric or metrics[0],
             "name": options.task_name,
             "reported": reported,
-            "also_reported": (*(["dev"] if {"dev", "test"} <= {*paths} else []), *options.further),
+            "also_reported": tuple(split for split in paths if split not in ("train", reported)),
             "text_fields": texts,
             "label_field": label,
             "value_range": _range(options, label, values) if kind == "regression" else (0.0, 1.0),
@@ -213,8 +213,8 @@ def describe(
     if num_dropped:
         text += f"; {num_dropped:,} training rows are left out: their texts are reported too"
     files = {split: bundled_name(file) for split, (file,) in task.files.items()}
-    own = {split: files.pop(split) for split in ("train", "dev", "test") if split in files}
-    override: dict[str, Any] = own | ({"further": files} if files else {})
+    named = {name: files.pop(name) for name in task.also_reported if name != "dev"}
+    override: dict[str, Any] = files | ({"further": named} if named else {})
     override |= {"kind": kind} if kind == "word-labels" else {}
     override |= {"text": "COLUMN", "label": "COLUMN"}
     return f"{text}\nfor other columns: {_option(override)}"
