@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from glob import escape, glob
 from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
@@ -103,9 +104,27 @@ def files_of(options: OwnTask) -> dict[str, Path]:
     """The files of a task by split; `UserError` where the hub does not give them."""
     on_hub = files_on_hub(options.train) if is_on_hub(options.train) else {}
     given = {"train": None if on_hub else options.train, "dev": options.dev, "test": options.test}
-    given |= options.further
+    given |= _further_files(options)
     files = {split: Path(name).expanduser().absolute() for split, name in given.items() if name}
     return on_hub | files
+
+
+def _further_files(options: OwnTask) -> Mapping[str, str]:
+    """By name; of a pattern by what its `*` stands for, without the task's own files."""
+    if not isinstance(options.further, str):
+        return options.further
+    before, after = str(Path(options.further).expanduser()).split("*")
+    names = (options.train, options.dev, options.test)
+    own = {Path(name).expanduser().resolve() for name in names if name}
+    further = {
+        file[len(before) : len(file) - len(after)]: file
+        for file in sorted(glob(f"{escape(before)}*{escape(after)}"))
+        if Path(file).resolve() not in own
+    }
+    if not further:
+        raise UserError(f"{options.task_name}: further: {options.further} finds no other file")
+    options.check_names(further)
+    return further
 
 
 def own_task(options: OwnTask) -> Task:
@@ -209,12 +228,15 @@ def describe(
     if task.reported == "train":
         text += f"; no dev file: {100 * (1 - _TRAIN_FRACTION):.0f} % of the texts are held out"
     text += f"; {len(train):,} rows to learn from, {len(reported):,} of {task.reported} reported"
-    text += "".join(f", {len(split):,} of {name} beside them" for name, split in further.items())
+    if further:
+        text += ", beside them " + ", ".join(
+            f"{len(split):,} of {n}" for n, split in further.items()
+        )
     if num_dropped:
         text += f"; {num_dropped:,} training rows are left out: their texts are reported too"
-    files = {split: bundled_name(file) for split, (file,) in task.files.items()}
-    named = {name: files.pop(name) for name in task.also_reported if name != "dev"}
-    override: dict[str, Any] = files | ({"further": named} if named else {})
+    if {*further} - {"dev"}:
+        return f'{text}\nfor other columns: give the task text = "COLUMN" and label = "COLUMN"'
+    override: dict[str, Any] = {n: bundled_name(file) for n, (file,) in task.files.items()}
     override |= {"kind": kind} if kind == "word-labels" else {}
     override |= {"text": "COLUMN", "label": "COLUMN"}
     return f"{text}\nfor other columns: {_option(override)}"

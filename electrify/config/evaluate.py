@@ -1,7 +1,7 @@
 """Options of fine-tuning and scoring; what is omitted is the recipe's."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -126,9 +126,10 @@ class OwnTask(Section):
     """File to score. If omitted, a fifth of the texts of `train`."""
     test: _Text | None = None
     """File to score in place of `dev`."""
-    further: dict[str, _Text] = Field(default_factory=dict)
+    further: _Text | dict[str, _Text] = Field(default_factory=dict)
     """Files that the same fine-tuning is scored on beside it, by name, such as other languages:
-    `{ ko = "ko/test.jsonl" }` gives `ko_accuracy`."""
+    `{ ko = "ko/test.jsonl" }` gives `ko_accuracy`. Or a pattern with one `*` that stands for the
+    name: `"*/test.jsonl"`; the task's own files are left out."""
     name: Annotated[str, Field(pattern=r"^\w[\w.-]*$")] | None = None
     """Name of the task. If omitted, of the file."""
     kind: OwnKind | None = None
@@ -173,13 +174,21 @@ class OwnTask(Section):
             )
         if (self.word_column and self.text) or (self.tag_column and self.label):
             raise UserError(f"{self.train}: text or word_column, label or tag_column: give one")
-        for name in self.further:
+        if isinstance(self.further, str):
+            if self.further.count("*") != 1:
+                raise UserError(f"{self.train}: further: {self.further!r} has no `*`, or several")
+        else:
+            self.check_names(self.further)
+        return self
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """`UserError` for a name that no further file can have."""
+        for name in names:
             if name in ("train", "dev", "test") or not re.fullmatch(r"\w[\w-]*", name):
                 raise UserError(
                     f"{self.train}: further: {name!r} is no name of a further file; give one of "
                     "letters and digits, other than train, dev and test"
                 )
-        return self
 
 
 class EvaluateConfig(FinetuneOptions):

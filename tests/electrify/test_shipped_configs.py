@@ -81,7 +81,9 @@ def stand_in(config: RunConfig) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
     for task in evaluate.own_tasks:
-        names = (task.train, task.dev, task.test, *task.further.values())
+        assert isinstance(task.further, str) or not task.further
+        further = task.further and task.further.replace("*", "xx")
+        names = (task.train, task.dev, task.test, further)
         for n, path in enumerate(Path(name) for name in names if name):
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)

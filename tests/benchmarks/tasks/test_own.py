@@ -2,7 +2,6 @@
 
 import json
 import re
-import tomllib
 from pathlib import Path
 
 import datasets
@@ -172,8 +171,16 @@ def test_further_files_are_scored_by_the_same_fine_tuning(tmp_path, caplog):
     data = load_data(task, tmp_path)
     assert [e.texts for e in data.further["ko"]] == [("text 0",), ("글",)]
     assert ("text 0",) not in [e.texts for e in data.train]
-    (shown,) = re.findall(r"own_tasks=\[(.*)\]", caplog.text)
-    assert OwnTask(**tomllib.loads(f"task = {shown}")["task"]).further == other
+    (tmp_path / "[ja]").mkdir()
+    for name in ("en.csv", "ja.csv"):
+        (tmp_path / "[ja]" / name).write_bytes((tmp_path / "ko.csv").read_bytes())
+    own = {"test": str(tmp_path / "[ja]" / "en.csv")}
+    found = own_task(OwnTask(**paths | own, further=str(tmp_path / "[ja]" / "*.csv")))
+    assert found.reported_splits == ("test", "ja")
+    with pytest.raises(ValueError, match="finds no other file"):
+        own_task(OwnTask(**paths | own, further=str(tmp_path / "[ja]" / "e*.csv")))
+    with pytest.raises(ValueError, match="has no `\\*`"):
+        OwnTask(**paths, further="ko.csv")
     with pytest.raises(ValueError, match="'dev' is no name"):
         OwnTask(**paths, further={"dev": "a.csv"})
     with pytest.raises(ValueError, match=r"ko\.csv: there is no such file"):
@@ -209,7 +216,7 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
     assert task.reported_splits == ("test", "dev")
     assert set(data.sha256) == {"train", "dev", "test"}
     assert "3 training rows are left out" in caplog.text
-    assert "1 of test reported, 2 of dev beside them" in caplog.text
+    assert "1 of test reported, beside them 2 of dev" in caplog.text
 
 
 @pytest.mark.parametrize(
