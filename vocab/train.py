@@ -8,6 +8,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from electrify.config.run import RunConfig
 from electrify.config.vocab import VocabConfig
 from electrify.stage.folder import write_json
@@ -17,7 +19,13 @@ from electrify.system.machine import keep_little_memory
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from electrify.system.unknown import Coverage, warn_of_unknown
-from pipeline.documents import document_paths, list_row_groups, read_group
+from pipeline.documents import (
+    RowGroup,
+    document_paths,
+    list_row_groups,
+    read_columns,
+    read_group,
+)
 from pipeline.report.counts import OTHER
 from pipeline.rules.characters import SENTENCE_BREAK
 from vocab.learn import train_wordpiece
@@ -133,10 +141,8 @@ def enlarged(options: VocabConfig, samples: Iterable[SampleText]) -> VocabConfig
 
 def sample_documents(documents: Sequence[Path]) -> Iterator[SampleText]:
     """The first documents of each language and source, up to SAMPLE_CHARACTERS of each."""
-    groups = list_row_groups(documents)
-    step = max(1, len(groups) // _SAMPLE_ROW_GROUPS)
     taken: dict[str, dict[str, int]] = {}
-    for group in groups[::step]:
+    for group in _sampled_groups(list_row_groups(documents)):
         for row in read_group(group, ["language", "source", "text"]):
             language, source, text = row["language"], row["source"], row["text"]
             sources = taken.setdefault(language, {})
@@ -146,6 +152,22 @@ def sample_documents(documents: Sequence[Path]) -> Iterator[SampleText]:
             if left > 0:
                 sources[source] = SAMPLE_CHARACTERS - left + len(text)
                 yield SampleText(language, source, text[:left])
+
+
+def _sampled_groups(groups: Sequence[RowGroup]) -> list[RowGroup]:
+    """Row groups spread over all, and the first of each language and source that they lack."""
+    spread = groups[:: max(1, len(groups) // _SAMPLE_ROW_GROUPS)]
+    if len(spread) == len(groups):
+        return [*groups]
+    found: dict[str, dict[str, RowGroup]] = {}
+    for group in (*spread, *groups):
+        for batch in read_columns(group, ["language", "source"]):
+            for row in pa.table(batch).group_by(batch.schema.names).aggregate([]).to_pylist():
+                sources = found.setdefault(row["language"], {})
+                if len(sources) < MAX_SOURCES:
+                    sources.setdefault(row["source"], group)
+    chosen = {*spread, *(group for sources in found.values() for group in sources.values())}
+    return [group for group in groups if group in chosen]
 
 
 def sample_sentences(

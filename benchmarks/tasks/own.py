@@ -50,6 +50,7 @@ _TABLES = read_toml(Path(__file__).with_suffix(".toml"))
 _COLUMNS = _TABLES["columns"]
 _CHOICE = re.compile(r"(choice|option|ending|alternative|선택지|보기)[ _-]?[0-9a-h]", re.IGNORECASE)
 _MAX_NAMES = 8  # in a message
+_CODE = re.compile(r"\s*0\d")  # 001 is no amount
 _MAX_CLASSES = 20  # more different numbers than this are amounts
 _FEW_ROWS = 10  # of which a column may have as many values as there are rows
 _TRAIN_FRACTION = 0.8  # of the texts, where there is a training file alone
@@ -175,10 +176,15 @@ def own_task(options: OwnTask) -> Task:
             f"{options.task_name}: unknown metric {options.metric!r}"
             f"{nearest(str(options.metric), metrics)} ({kind} has {', '.join(metrics)})"
         )
-    if kind == "reading" and (label != "answers" or len(texts) < 2):
+    if kind == "entities" and len(texts) > 1:
         raise UserError(
-            f"{options.train}: reading has the columns context, question and answers, as SQuAD "
-            f"on the hub; here are {', '.join((*texts, label))}"
+            f"{options.train}: entities are of one text, here of {' and '.join(texts)}: name its "
+            'column, text = "COLUMN"'
+        )
+    if kind == "reading" and (label != "answers" or texts != ("context", "question")):
+        raise UserError(
+            f"{options.train}: reading has the columns context, question and answers, in this "
+            f"order, as SQuAD on the hub; here are {', '.join((*texts, label))}"
         )
     reported = next(split for split in ("test", "dev", "train") if split in paths)
     task = task_of_record(
@@ -299,7 +305,9 @@ def _join_locations(locations: Sequence[str]) -> str:
 def _label_column(options: OwnTask, columns: Sequence[str], rows: Sequence[Row]) -> str:
     """The column of the gold values; `ValueError` for a column that is not there, too."""
     for given in (*options.texts, options.gold):
-        if given is not None and given not in columns and nested(rows[0], given) is None:
+        if given is None or given in columns:
+            continue
+        if all(nested(row, given) is None for row in rows):
             raise UserError(
                 f"{options.train}: no column {given!r}{nearest(given, columns)} (there are: "
                 f"{', '.join(columns)})"
@@ -391,9 +399,10 @@ def _option(override: Mapping[str, Any]) -> str:
 def _kind(label: str, values: Values, has_words: bool) -> OwnKind:
     """Lists are answers by their name, else tags of a list of words, labels of a text, or spans
     where they hold more than names; fractions and many different numbers are amounts; all else are
-    classes.
+    classes, also 001.
 
-    `ValueError` for what is no number where most values are numbers.
+    `ValueError` for what is no number where most values are numbers, and for as many whole numbers,
+    without a gap and often the same, as may be classes or amounts.
     """
     given = [(location, value) for location, value in values if not is_missing(value)]
     if label == "answers" and any(isinstance(value, list | dict) for _, value in given):
@@ -401,6 +410,8 @@ def _kind(label: str, values: Values, has_words: bool) -> OwnKind:
     if lists := [value for _, value in given if isinstance(value, list)]:
         holds_spans = any(isinstance(entry, dict | list) for value in lists for entry in value)
         return "entities" if holds_spans else "tagging" if has_words else "multi-label"
+    if any(isinstance(value, str) and _CODE.match(value) for _, value in given):
+        return "classification"
     odd = _no_numbers(given)
     numbers = Counter(number_of(value) for _, value in given if not math.isnan(number_of(value)))
     if odd and numbers.total() > len(odd):
@@ -410,8 +421,17 @@ def _kind(label: str, values: Values, has_words: bool) -> OwnKind:
             f"number, {numbers.total():,} others are; correct it or remove the row (if it is a "
             'label, say kind = "classification")'
         )
-    are_ids = len(numbers) <= _MAX_CLASSES and all(number.is_integer() for number in numbers)
-    return "classification" if odd or are_ids else "regression"
+    if odd or not all(number.is_integer() for number in numbers):
+        return "classification" if odd else "regression"
+    if len(numbers) <= _MAX_CLASSES:
+        return "classification"
+    first, last = min(numbers), max(numbers)
+    if first in (0, 1) and last - first < len(numbers) and numbers.total() > 2 * len(numbers):
+        raise UserError(
+            f"{given[0][0]} and on: column {label!r} has the whole numbers {first:g} to {last:g}: "
+            'say kind = "classification" if they are classes, or kind = "regression"'
+        )
+    return "regression"
 
 
 def _are_row_numbers(values: Values) -> bool:
@@ -490,7 +510,8 @@ _SPLITS = {"train": "train", "validation": "dev", "valid": "dev", "dev": "dev", 
 def is_on_hub(name: str) -> bool:
     """Whether this is `ORG/NAME` or `ORG/NAME:CONFIG` of the hub, and no file here."""
     path = Path(name)
-    is_file = path.exists() or path.suffix in SUFFIXES or path.suffix[1:].isalpha()
+    has_suffix = path.suffix in SUFFIXES or path.suffix[1:].isalpha()
+    is_file = path.exists() or (has_suffix and ":" not in name)
     return bool(_NAME.fullmatch(name)) and not is_file
 
 
@@ -511,6 +532,8 @@ def files_on_hub(name: str) -> dict[str, Path]:
         splits = load_splits(path, config or None, commit)
     except Exception as error:  # of HTTP, Arrow or `datasets`, which has classes of its own
         failure = hub_failure(error)
+        if "Config name is missing" in failure:
+            failure = f"{' '.join(str(error).split())} Here: {name}:CONFIG"
         earlier = sorted(cache.glob(f"{label}@*"), key=lambda folder: folder.stat().st_mtime)
         if not earlier:
             raise UserError(f"own task {name}: `datasets` cannot read it: {failure}") from error

@@ -227,7 +227,10 @@ class Task(ABC):
         for number, row in rows:
             location = f"{where} {row_name} {number}"
             if self.skip_empty and is_labelled:
-                is_null = any(row.get(name, "") is None for name in self.text_fields)
+                is_null = any(
+                    nested(row, name) is None and ("." in name or name in row)
+                    for name in self.text_fields
+                )
                 if is_null or not all(self.texts(row, location)):
                     num_empty += 1
                     continue

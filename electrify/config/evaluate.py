@@ -162,7 +162,9 @@ class OwnTask(Section):
     @property
     def task_name(self) -> str:
         """As records and tables call it."""
-        stem = re.sub(r"[^\w.-]+", "-", Path(self.train).stem).strip("._-")
+        path = Path(self.train)
+        stem = path.name if ":" in path.name else path.stem
+        stem = re.sub(r"[^\w.-]+", "-", stem).strip("._-")
         return self.name or stem or "own"
 
     @model_validator(mode="after")
@@ -271,7 +273,9 @@ class EvaluateConfig(FinetuneOptions):
     def _of_known_tasks(
         cls, options: dict[str, FinetuneOptions], info: ValidationInfo
     ) -> dict[str, FinetuneOptions]:
-        own = {task.task_name for task in info.data.get("own_tasks", ())}
+        if "own_tasks" not in info.data:  # what is wrong there is said already
+            return options
+        own = {task.task_name for task in info.data["own_tasks"]}
         for name in options:
             if name not in own:
                 check_task(name)

@@ -34,6 +34,17 @@ def test_samples_are_measured_by_language_and_source(tokenizer):
     assert report["samples"][0]["pieces"] == ["책", "##을"]
 
 
+def test_every_language_is_in_the_sample(tmp_path, monkeypatch):
+    """Also one whose row group is none of those that are spread over all."""
+    monkeypatch.setattr("vocab.train._SAMPLE_ROW_GROUPS", 2)
+    languages = ["ko", "en", "ko", "ko"]
+    paths = [
+        write_documents(tmp_path / str(n), [{"text": "a", "language": language, "source": "b"}])[0]
+        for n, language in enumerate(languages)
+    ]
+    assert [sample.language for sample in sample_documents(paths)] == ["ko", "en", "ko"]
+
+
 def test_many_sources_are_one_in_the_report_and_in_one_warning(tmp_path, tokenizer, caplog):
     names = ["a.kr", "a.kr", *(f"page {n}" for n in range(100))]
     rows = [{"text": "뷁 뷁", "source": name} for name in names]

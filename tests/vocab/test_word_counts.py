@@ -4,15 +4,12 @@ import sys
 import unicodedata
 from collections import Counter
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electrify.config.run import BeamConfig
 from electrify.config.vocab import VocabConfig
-from pipeline.documents import list_row_groups, read_columns
 from tests.vocab.conftest import count_words, write_pairs
 from vocab import word_counts
 from vocab.pretokenize import CUT, PlainWords, normalizer, pre_tokenizer
@@ -72,18 +69,6 @@ def test_a_stopped_count_resumes_with_what_was_counted(documents, tmp_path, monk
     again = count(paths, tmp_path / "again.parquet", "memory://stopped")
     assert again.read_bytes() == whole
     assert calls == []
-
-
-def test_batches_are_even_in_bytes_however_documents_lie(tmp_path):
-    texts = ["가" * 10] * 500 + ["가" * 20_000] * 20  # short ones, then long ones
-    path = tmp_path / "documents-00000.parquet"
-    pq.write_table(pa.table({"text": texts}), path, row_group_size=len(texts))
-    (group,) = list_row_groups([path])
-    batches = list(read_columns(group, ["text"], 100_000))
-    sizes = [sum(map(len, batch.column("text").to_pylist())) * 3 for batch in batches]
-    assert len(batches) > 10
-    assert max(sizes) < 100_000 + 60_000  # and the document that goes over
-    assert [text for batch in batches for text in batch.column("text").to_pylist()] == texts
 
 
 # Plain strings, and all that is none: other spaces, controls, accents, jamo, ligatures, emoji

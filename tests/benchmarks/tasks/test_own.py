@@ -3,6 +3,8 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import datasets
 import numpy as np
@@ -90,6 +92,8 @@ def all_rows(data):
          ("text",), ("2", "9", "10")),
         ([{"text": "a", "score": n / 2} for n in range(9)], "regression", ("text",), ()),
         ([{"text": "a", "score": 3 * n} for n in range(40)], "regression", ("text",), ()),
+        (labelled("001", "002"), "classification", ("text",), ("001", "002")),
+        (labelled("1_0", "5_7"), "classification", ("text",), ("1_0", "5_7")),
         ([{"premise": "a", "hypothesis": "b", "label": x} for x in "xy"], "classification",
          ("premise", "hypothesis"), ("x", "y")),
         ([{"a": "short", "b": "much longer text", "label": x} for x in "xy"], "classification",
@@ -131,6 +135,13 @@ def test_what_an_error_says_to_set_can_be_set(tmp_path):
     (override,) = re.findall("`(.*)`", str(raised.value))
     (said,) = evaluation_of("any", [override]).evaluate.own_tasks
     assert said == options.model_copy(update={"label": "COLUMN"})
+
+
+def test_a_row_without_its_text_is_left_out(tmp_path):
+    rows = [{"d": {"text": f"a{n}", "label": str(n % 2)}} for n in range(40)]
+    rows[0]["d"]["text"] = rows[1]["d"]["text"] = None
+    _, data = load_rows(tmp_path, rows, text="d.text", label="d.label")
+    assert len(all_rows(data)) == 38
 
 
 def test_columns_of_files_are_called_the_same(tmp_path):
@@ -244,6 +255,10 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
         ([{"text": "abc", "spans": [[0, 2, "X"], [1, 3, "X"]]}], {}, "1 to 3 .X. overlaps"),
         ([{"text": "a", "answers": [{"text": "a", "answer_start": 0}]}], {},
          "reading has the columns context, question and answers"),
+        (QUESTIONS, {"text": ("question", "context")}, "in this order"),
+        ([{"passage": "a", "question": "b", "answers": []}], {}, "in this order, .* are passage"),
+        ([s | {"context": "a", "question": "b"} for s in SPANS], {}, "entities are of one text"),
+        (labelled(*range(30), count=120), {}, "whole numbers 0 to 29: say kind"),
         (labelled("1", "2", "else"), {}, "row 3 and 12 more .*: 'else' .* is no number, 27 others"),
         ([{"text": "a", "tags": ["O", "B-X"]}] * 9, {"kind": "tagging"}, 'kind = "multi-label"'),
         (REVIEWS, {"text": ("document", "titel")}, "no column 'titel'"),
@@ -381,13 +396,20 @@ def test_without_the_hub_what_was_read_last_is_taken(tmp_path: Path, monkeypatch
     def fail(*_: object, **__: object) -> None:
         raise ConnectionError("no route")
 
-    assert all(map(is_on_hub, ("skt/kobest_v1:boolq", "klue/klue")))
+    assert all(map(is_on_hub, ("skt/kobest_v1:boolq", "klue/klue", "google/xtreme:PAN-X.ko")))
+    assert OwnTask(train="google/xtreme:PAN-X.ko").task_name == "xtreme-PAN-X.ko"
     assert not any(map(is_on_hub, ("data/rows.csv", "rows.csv", "/data/rows", "a/b/c")))
     monkeypatch.setattr(HfApi, "dataset_info", fail)
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path)
     files_on_hub.cache_clear()
     with pytest.raises(ValueError, match="connection to the hub fails"):
         files_on_hub("made/rows:a")
+    monkeypatch.setattr(HfApi, "dataset_info", lambda *_, **__: SimpleNamespace(sha="a" * 40))
+    reason = "Config name is missing.\nPlease pick one among the available configs: ['a']"
+    monkeypatch.setattr("benchmarks.tasks.own.load_splits", Mock(side_effect=ValueError(reason)))
+    with pytest.raises(ValueError, match=r"configs: \['a'\] Here: made/rows:CONFIG"):
+        files_on_hub("made/rows")
+    monkeypatch.setattr(HfApi, "dataset_info", fail)
     folder = tmp_path / "electrify" / "made--rows--a@0123456789ab"
     folder.mkdir(parents=True)
     (folder / "train.parquet").touch()
