@@ -137,9 +137,10 @@ def _check_addresses(config: RunConfig) -> None:
 
 
 def _check_vocabulary(config: RunConfig) -> None:
-    from vocab.train import check_vocab_inputs
+    from vocab.pretokenize import mask_words_of
+    from vocab.train import first_pieces_of
 
-    check_vocab_inputs(config)
+    first_pieces_of(config.vocab, mask_words_of(config))
 
 
 def _check_pretraining(config: RunConfig) -> None:

@@ -238,13 +238,13 @@ def _is_wide(matrix: Tensor) -> bool:
     return matrix.shape[0] <= matrix.shape[1]
 
 
-def orthogonal(matrices: Tensor, dtype: torch.dtype, num_steps: int = 5) -> Tensor:
+def orthogonal(matrices: Tensor, dtype: torch.dtype) -> Tensor:
     """Matrices (N, rows, columns), not more rows than columns, with all singular values near 1, by
     Newton-Schulz steps in the dtype."""
     a, b, c = _NEWTON_SCHULZ
     made = matrices.to(dtype)
     made = made / made.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
-    for _ in range(num_steps):
+    for _ in range(5):
         gram = made @ made.mT
         made = torch.baddbmm(made, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), made, beta=a)
     return made

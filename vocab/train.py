@@ -90,11 +90,6 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
     run_stage(stage, work, overwrite)
 
 
-def check_vocab_inputs(config: RunConfig) -> None:
-    """`UserError` if what `[vocab]` names cannot be read, or does not fit its size."""
-    first_pieces_of(config.vocab, mask_words_of(config))
-
-
 def first_pieces_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> tuple[str, ...]:
     """The pieces with the first ids: special tokens or `vocab.extend`, and tokens asked for.
 

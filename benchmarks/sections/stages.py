@@ -83,13 +83,12 @@ def add_model(page: Page, run: RunFolder) -> None:
     Table(["", "value"], [row for row in rows.items() if row[1] is not None]).add_to(page)
 
 
-def curve(run: RunFolder, kind: str, metric: str, over: str = "step", language: str = "") -> Points:
-    """(step or tokens, value) of one metric, or of that of one language; undefined values are left
-    out."""
+def curve(run: RunFolder, kind: str, metric: str, language: str = "") -> Points:
+    """(step, value) of one metric, or of that of one language; undefined values are left out."""
     records = [record for record in run.metrics if record["kind"] == kind]
     figures = [r.get("languages", {}).get(language, {}) if language else r for r in records]
     return [
-        (float(record[over]), float(own[metric]))
+        (float(record["step"]), float(own[metric]))
         for record, own in zip(records, figures, strict=True)
         if own.get(metric) is not None
     ]

@@ -25,10 +25,6 @@ class Comparison:
     p_corrected: float = math.nan  # over the family that it stands in
 
     @property
-    def gain(self) -> float | None:
-        return self.difference.value if self.difference else None
-
-    @property
     def verdict(self) -> str:
         return f"{self.outcome}: {self.why}" if self.why else self.outcome
 

@@ -106,7 +106,8 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
     restore_model(model, tie(filled, pretrain), source.name)
     _report(source, rows, filled, given)
     own, shared = given.get("generator_embeddings.word.weight"), given["embeddings.word.weight"]
-    if pretrain.weight_sharing == "embeddings" and own is not None and not own.allclose(shared):
+    is_own = own is not None and not (own.shape == shared.shape and own.allclose(shared))
+    if pretrain.weight_sharing == "embeddings" and is_own:
         warn(
             f"{source.name}: the generator has an embedding matrix of its own, which the "
             'discriminator\'s replaces; pretrain.weight_sharing = "none" keeps both'

@@ -93,7 +93,8 @@ def test_holm_is_the_closed_test_of_bonferroni():
 )
 def test_outcomes_of_seeds_alone(a, b, gain, verdict):
     found = compare(sample(*a), sample(*b))
-    assert found.gain == (gain if gain is None else pytest.approx(gain, abs=1e-9, nan_ok=True))
+    value = found.difference and found.difference.value
+    assert value == (gain if gain is None else pytest.approx(gain, abs=1e-9, nan_ok=True))
     assert found.verdict == verdict
 
 
@@ -157,7 +158,7 @@ def test_encoders_of_a_run_against_random_initialisation_and_the_own_against_oth
     assert found == ("random initialisation", "evaluate", "better")
     assert other.score.label == "glue-sst2 (bert)"
     assert (beside.score.stage, beside.baseline) == ("evaluate", "bert")
-    assert beside.comparison.gain == pytest.approx(0.1)
+    assert beside.comparison.difference.value == pytest.approx(0.1)
     family = [against.comparison for against in (own, other, beside)]
     p_corrected = holm([comparison.difference.p for comparison in family])
     assert [comparison.p_corrected for comparison in family] == pytest.approx(p_corrected)
@@ -166,10 +167,14 @@ def test_encoders_of_a_run_against_random_initialisation_and_the_own_against_oth
 def test_runs_against_the_first(tmp_path, runs):
     """One that cannot be compared on a task is named with the reason."""
     [found] = compare_runs(runs)
-    assert (found.run, found.baseline, found.comparison.gain) == ("b", "a", pytest.approx(0.15))
+    assert (found.run, found.baseline, found.comparison.difference.value) == (
+        "b",
+        "a",
+        pytest.approx(0.15),
+    )
     assert found.comparison.outcome == "better"
     [back] = compare_runs(runs[::-1])
-    assert (back.run, back.comparison.gain) == ("a", pytest.approx(-0.15))
+    assert (back.run, back.comparison.difference.value) == ("a", pytest.approx(-0.15))
     metric = {"metric": "f1", "metrics": {"f1": 0.5}}
     other = write_evaluation(tmp_path / "c", with_lines=False, **metric)
     [found] = compare_runs([runs[1], read_run(other)])
@@ -184,4 +189,7 @@ def test_a_task_of_ones_own_with_a_note_is_compared_whatever_else_a_run_has_scor
     second = write_evaluation(tmp_path / "b", num_right=180, with_lines=False, **changes)
     write_evaluation(second, "evaluate-bert", with_lines=False, **changes)
     [found] = compare_runs([read_run(first), read_run(second)])
-    assert (found.score.stage, found.comparison.gain) == ("evaluate", pytest.approx(0.15))
+    assert (found.score.stage, found.comparison.difference.value) == (
+        "evaluate",
+        pytest.approx(0.15),
+    )
