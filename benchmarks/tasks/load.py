@@ -189,9 +189,11 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
         _log_once(describe(task, kept, reported, further, len(train) - len(kept)))
         train = kept
     if not train or not reported:
+        is_one = len({example.texts[0] for example in (*train, *reported)}) == 1
+        why = "; they have one first text, and rows of one text stay together" if is_one else ""
         raise UserError(
             f"{task.name}: {len(train)} training and {len(reported)} reported rows in the data; "
-            "both need at least one"
+            f"both need at least one{why}"
         )
     sha256 = {name: rows_digest(rows[name]) for name in hashed if name in rows}
     return TaskData(train, reported, split, sha256, further, parts, commits)

@@ -148,9 +148,9 @@ def own_task(options: OwnTask) -> Task:
             log(f"own task {options.train}: its {split} split has no labels and is left out")
             del splits[split], paths[split]
     placed = [*chain.from_iterable(splits.values())]
-    lists = (row.get(c) for row in rows for c in columns if c != label)
-    has_words = any(isinstance(value, list) and value for value in lists)
-    kind = options.kind or _kind(label, _values(label, placed), has_words)
+    kind = options.kind or _kind(
+        label, _values(label, placed), _has_words([c for c in columns if c != label], rows)
+    )
     texts = _text_columns(options, columns, label, kind, rows)
     # others are left out as they are read
     placed = [
@@ -232,7 +232,8 @@ def describe(
         f"{' and '.join(map(repr, task.text_fields))}, {len(rows) + num_dropped:,} rows"
     )
     if task.reported == "train":
-        text += f"; no dev file: {100 * (1 - _TRAIN_FRACTION):.0f} % of the texts are held out"
+        share = len(reported) / max(1, len(train) + len(reported))
+        text += f"; no dev file: {100 * share:.0f} % of the rows are held out"
     text += f"; {len(train):,} rows to learn from, {len(reported):,} of {task.reported} reported"
     if further:
         text += ", beside them " + ", ".join(
@@ -432,6 +433,13 @@ def _kind(label: str, values: Values, has_words: bool) -> OwnKind:
             'say kind = "classification" if they are classes, or kind = "regression"'
         )
     return "regression"
+
+
+def _has_words(columns: Sequence[str], rows: Sequence[Row]) -> bool:
+    """Whether a column of lists is that of the words: by its name, or without a text beside it."""
+    lists = [c for c in columns if any(isinstance(row.get(c), list) and row[c] for row in rows)]
+    others = [c for c in columns if c not in lists]
+    return bool(known_texts(lists) or (lists and not known_texts(others)))
 
 
 def _are_row_numbers(values: Values) -> bool:

@@ -112,6 +112,8 @@ def all_rows(data):
          "classification", ("text",), ("긍정", "부정")),
         (labelled(True, False, "TRUE"), "classification", ("text",), ("false", "true")),
         ([{"text": "a", "labels": ["x"] * n} for n in (0, 1)], "multi-label", ("text",), ("x",)),
+        ([{"text": "a", "labels": x, "annotators": ["b", "c"]} for x in (["y"], ["z"])],
+         "multi-label", ("text",), ("y", "z")),
     ],
 )  # fmt: skip
 def test_what_is_guessed(tmp_path, rows, kind, texts, labels):
@@ -207,7 +209,7 @@ def test_a_fifth_of_the_texts_is_held_out_and_no_text_stands_on_both_sides(tmp_p
     assert len(train | reported) == 200
     assert 0.1 < len(reported) / 200 < 0.3
     assert data.split == "train-split-eval"
-    assert "20 % of the texts are held out;" in caplog.text
+    assert f"{100 * len(data.reported) / 400:.0f} % of the rows are held out;" in caplog.text
 
 
 def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
@@ -258,6 +260,8 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
         (QUESTIONS, {"text": ("question", "context")}, "in this order"),
         ([{"passage": "a", "question": "b", "answers": []}], {}, "in this order, .* are passage"),
         ([s | {"context": "a", "question": "b"} for s in SPANS], {}, "entities are of one text"),
+        ([{"sentence1": "a", "sentence2": f"b{n}", "label": str(n % 2)} for n in range(9)], {},
+         "they have one first text"),
         (labelled(*range(30), count=120), {}, "whole numbers 0 to 29: say kind"),
         (labelled("1", "2", "else"), {}, "row 3 and 12 more .*: 'else' .* is no number, 27 others"),
         ([{"text": "a", "tags": ["O", "B-X"]}] * 9, {"kind": "tagging"}, 'kind = "multi-label"'),
