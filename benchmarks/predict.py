@@ -9,7 +9,8 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -55,6 +56,8 @@ def predict(folder: Path, file: Path, output: Path | None = None) -> None:
     """
     if output is not None and output.exists():
         raise UserError(f"{output} is there already: give another `output`, or remove it")
+    if output is not None and output.suffix not in (*_LINES, ".csv"):
+        raise UserError(f"{output}: give an `output` that ends in .csv or .jsonl")
     if not file.is_file():
         raise UserError(f"no file {file}; give one with a text a row: .txt, .csv or .jsonl")
     rows = predictions(folder, rows_of(file), str(file))
@@ -213,16 +216,23 @@ def _said(
 
 
 def _write(rows: Iterable[Mapping[str, Any]], stream: TextIO, as_json: bool) -> None:
-    """A line of JSON a row, or CSV with the columns of the first row."""
-    table = None
-    for row in rows:
-        if as_json:
-            stream.write(json.dumps(row, ensure_ascii=False) + "\n")
-            continue
-        if table is None:
-            names = list(dict.fromkeys([*_SAID, *row]))
-            table = csv.DictWriter(stream, names, restval="", extrasaction="ignore")
-            table.writeheader()
+    """A line of JSON a row, or CSV with the columns of the first part; what lies in cells and is
+    neither text nor number is JSON there, and text in JSON."""
+    as_text = partial(json.dumps, ensure_ascii=False, default=str)
+    if as_json:
+        stream.writelines(f"{as_text(row)}\n" for row in rows)
+        return
+    rows = iter(rows)
+    first = list(islice(rows, _PART_ROWS))
+    names = list(dict.fromkeys(chain(_SAID, *first)))
+    table = csv.DictWriter(stream, names, restval="", extrasaction="ignore")
+    table.writeheader()
+    lost = set[str]()
+    for row in chain(first, rows):
         nested_ones = {n: of for n, of in row.items() if isinstance(of, list | dict)}
-        cells = {n: json.dumps(of, ensure_ascii=False) for n, of in nested_ones.items()}
-        table.writerow({**row, **cells})
+        table.writerow({**row, **{n: as_text(of) for n, of in nested_ones.items()}})
+        lost |= row.keys() - names
+    if lost:
+        warn(
+            f"columns that the first {_PART_ROWS} rows lack are left out: {', '.join(sorted(lost))}"
+        )

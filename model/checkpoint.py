@@ -297,7 +297,8 @@ def prolong(config: RunConfig) -> bool:
             if is_finished:
                 new = stage.partial.with_name(f"{stage.partial.name}.new")
                 shutil.rmtree(new, ignore_errors=True)
-                shutil.copytree(folder / f"checkpoint-{last}", new / f"checkpoint-{last}")
+                for step in [step for step in steps if step <= last]:
+                    shutil.copytree(folder / f"checkpoint-{step}", new / f"checkpoint-{step}")
                 shutil.copyfile(folder / METRICS, new / METRICS)
                 write_json(new / PLAN, wanted)
                 new.replace(stage.partial)
@@ -399,9 +400,10 @@ def fetch_checkpoints(folder: Path, url: str, identity: Mapping[str, Any]) -> No
     with explained(f"pretrain.checkpoint_dir = {url!r}", "read"):
         steps = mirrored_steps(remote)
     newest, fetched = newest_state(folder).get("step", 0), False
+    of_another: UserError | None = None
     for step in reversed([step for step, is_whole in steps.items() if is_whole]):
         if step <= newest:
-            return
+            break
         target = folder / f"checkpoint-{step}"
         temporary = target.with_name(f"{target.name}.tmp")
         shutil.rmtree(temporary, ignore_errors=True)
@@ -417,9 +419,8 @@ def fetch_checkpoints(folder: Path, url: str, identity: Mapping[str, Any]) -> No
             check_identity(state, identity, f"{url}/checkpoint-{step}")
         except UserError as error:
             shutil.rmtree(temporary, ignore_errors=True)
-            if not newest and not fetched:
-                raise
             warn(f"{error}; it is left there")  # of the run that this one prolongs
+            of_another = error
             continue
         metrics = temporary / METRICS
         if fetched:
@@ -430,3 +431,5 @@ def fetch_checkpoints(folder: Path, url: str, identity: Mapping[str, Any]) -> No
         temporary.replace(target)
         log(f"copied {target.name} from {url}")
         fetched = True
+    if of_another and not newest and not fetched:
+        raise of_another

@@ -97,12 +97,9 @@ def export(config: RunConfig, overwrite: bool = False, step: int | None = None) 
 def _export(config: RunConfig, folder: Path, step: int | None) -> Mapping[str, Any]:
     _disable_progress_bar()  # a bar for each file that is written or read back in no time
     run = output_dir(config)
-    if step is None:
-        checkpoint = newest(run / "pretrain")
-    else:
-        checkpoint = checkpoints_of(run, [step])[step]
-        options = trained_options(_identity_of(checkpoint, run), checkpoint)
-        config = config.model_copy(update={"pretrain": options})
+    checkpoint = newest(run / "pretrain") if step is None else checkpoints_of(run, [step])[step]
+    options = trained_options(_identity_of(checkpoint, run), checkpoint)
+    config = config.model_copy(update={"pretrain": options})
     data = SequenceData(config, "valid")
     model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special).eval()
     load_model(checkpoint, model)

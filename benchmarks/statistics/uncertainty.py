@@ -179,6 +179,8 @@ def _interval(
         degrees = min(draws.num_examples, len(scores)) - 1
         variances.append((float(np.nanvar(scores)), degrees))
         levels.insert(0, "examples")
+        if value and sum(variance for variance, _ in variances) <= _ROUNDING:
+            return Interval(value)  # all are right, or wrong: other examples need not be
     if not math.isfinite(value):
         return Interval(value)
     return of_variances(value, variances, " and ".join(levels))

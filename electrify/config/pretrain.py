@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_serializer, model_validator
 
 from electrify.config.fields import TABLES, Address, Count, Fraction, Section, TrackerOptions
 from electrify.system.outcome import UserError, nearest
@@ -78,6 +78,11 @@ class CurriculumPhase(Section):
     """Fraction of the tokens that are chosen."""
     mixture: MixtureConfig | None = None
     """How often each language is read."""
+
+    @field_serializer("mixture")
+    def _given_alone(self, mixture: MixtureConfig | None) -> dict[str, Any] | None:
+        """What is omitted is the run's, also when it is read back."""
+        return None if mixture is None else mixture.model_dump(exclude_unset=True)
 
 
 class SequenceConfig(Section):

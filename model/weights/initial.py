@@ -283,11 +283,17 @@ def _from_transformers(name: str, generator: str | None) -> InitialWeights:
     if generator is not None:
         folder = _folder(generator, "initial_generator")
         added, shape_of_generator = _read_network(folder, GENERATOR)
-        if pieces is None or read_pieces(folder) != pieces:
+        if _pieces_by_id(folder, pieces is None) != _pieces_by_id(main, pieces is None):
             raise UserError(f"{folder} has another vocabulary than {main}: give networks of one")
         weights |= added
     shapes = shape, shape_of_generator
     return InitialWeights(name, weights, *shapes, num_pieces, spell, is_lowercase(main))
+
+
+def _pieces_by_id(folder: Path, is_other: bool) -> object:
+    """Of WordPiece, or of any other tokenizer; they are the same where the ids are."""
+    kind: Any = AutoTokenizer
+    return kind.from_pretrained(folder).get_vocab() if is_other else read_pieces(folder)
 
 
 _MARK = "\0"  # a letter that stands in no piece: what follows it continues a word

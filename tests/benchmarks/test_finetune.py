@@ -3,9 +3,12 @@
 import csv
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForQuestionAnswering, AutoTokenizer, pipeline
@@ -208,6 +211,8 @@ def test_predict_reads_files_in_parts_and_keeps_their_columns(
     monkeypatch.setattr("benchmarks.predict._PART_ROWS", 7)
     (tmp_path / "texts.txt").write_text("\n".join([*TEXTS, "", "가 " * 50_000]), encoding="cp949")
     lines = [{"id": n, "text": text, "label": "new"} for n, text in enumerate(TEXTS)]
+    lines[1]["more"] = "kept"  # the first row lacks it, and one of a later part has another
+    lines[30]["odd"] = "lost"
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     write_table(tmp_path / "scored.csv", TABLES["labels"])
     said = {}
@@ -216,7 +221,14 @@ def test_predict_reads_files_in_parts_and_keeps_their_columns(
         assert main(["predict", str(folder), str(tmp_path / name), "--output", str(output)]) == 0
         with output.open(encoding="utf-8", newline="") as file:
             said[name] = list(csv.DictReader(file))
+    assert (said["rows.jsonl"][1]["more"], "odd" in said["rows.jsonl"][30]) == ("kept", False)
     printed = capsys.readouterr().err
+    assert "rows lack are left out: odd" in printed
+    days = pa.table({"text": TEXTS[:2], "day": [datetime(2026, 1, 1)] * 2})
+    pq.write_table(days, tmp_path / "days.parquet")
+    output = tmp_path / "days.jsonl"
+    assert main(["predict", str(folder), str(tmp_path / "days.parquet"), f"--output={output}"]) == 0
+    assert "2026-01-01" in output.read_text(encoding="utf-8")
     whole: list[Any] = electrify.predict(folder, TEXTS)
     for rows in said.values():
         assert [row["prediction"] for row in rows[:40]] == [of["prediction"] for of in whole]
@@ -260,6 +272,8 @@ def test_what_cannot_be_predicted_is_refused(
     ):
         assert main(["predict", str(place), str(tmp_path / file)]) == 1
         assert message in capsys.readouterr().err
+    assert main(["predict", str(folder), str(tmp_path / "texts.txt"), "--output", "said.json"]) == 1
+    assert "ends in .csv or .jsonl" in capsys.readouterr().err
 
 
 def test_bf16_changes_no_file(modern_folder: Path, tmp_path: Path) -> None:

@@ -251,6 +251,16 @@ def test_an_upload_cut_off_anywhere_leaves_no_checkpoint(tmp_path, url, caplog, 
     assert [*mirrored_steps(Folder(url))] == [4, 16]
 
 
+def test_of_a_run_that_is_prolonged_the_checkpoints_of_both_are_fetched(tmp_path, url):
+    """The newest there may be of its old schedule."""
+    save(tmp_path / "here", url, 4)
+    path = save_checkpoint(
+        tmp_path / "here", 8, *trained(8), newest(2), {**IDENTITY, "objective": "mlm"}
+    )
+    upload_checkpoint(path, url, newest(2))
+    assert resumed(tmp_path / "there", url) == 4
+
+
 @pytest.mark.parametrize(
     ("address", "words"),
     [

@@ -10,9 +10,10 @@ from transformers import AutoModel, AutoTokenizer
 from electrify.stage.networks import ENCODER
 from model.checkpoint import load_model
 from model.data import SequenceData
-from model.export import export_checkpoint, save_networks, verify
+from model.export import _export, export_checkpoint, save_networks, verify
 from model.networks.batch import Batch
 from model.networks.electra import ElectraPretrainer
+from model.pretrain import pretrain
 from model.weights.names import DETECTOR, PREDICTOR, transformers_class
 from tests.model.conftest import (
     MODERN,
@@ -24,6 +25,7 @@ from tests.model.conftest import (
     predict,
     random_batch,
     random_model,
+    with_pretrain,
 )
 from tests.model.trained import train
 
@@ -98,6 +100,14 @@ def test_a_difference_is_refused(batch, tmp_path, part, folder, difference):
         model.get_parameter(part)[0] += difference
     with pytest.raises(ValueError, match=f"exported {folder} differs from the trained one"):
         verify(model, tmp_path, *inputs)
+
+
+def test_what_is_exported_is_what_was_trained_whatever_the_config_says_now(tmp_path):
+    config = make_run(tmp_path / "run")
+    pretrain(config)
+    _export(with_pretrain(config, num_attention_heads=1), tmp_path, None)
+    there = json.loads((tmp_path / "discriminator" / "config.json").read_text())
+    assert there["num_attention_heads"] == config.pretrain.num_attention_heads > 1
 
 
 def test_the_encoder_of_a_checkpoint_is_exported_before_its_run_ends(tmp_path):

@@ -25,6 +25,15 @@ def test_phases_take_their_fractions_and_the_rest_its_length():
     assert alone == (Phase(0, 7, 512, 12, 12),)
 
 
+def test_a_phase_that_is_read_back_has_what_the_run_has():
+    mixture = {"temperature": 0.5, "weight": {"ko": 2.0}}
+    phases = ({"steps_fraction": 0.5, "mixture": {"temperature": 0.9}},)
+    config = preset(mixture=mixture, curriculum=phases)
+    again = type(config).model_validate(config.model_dump())
+    assert phases_of(again) == phases_of(config)
+    assert phases_of(again)[0].mixture.weight == {"ko": 2.0}
+
+
 @pytest.mark.parametrize(
     ("step", "expected"),
     [

@@ -20,12 +20,22 @@ FLAT = {
 
 
 def test_a_finished_trapezoid_goes_on_and_ends_as_a_run_of_its_own(tmp_path):
-    pretrain(make_run(tmp_path / "run", **FLAT, num_steps=16))
-    kept = [path.name for path in checkpoints(tmp_path / "run" / "pretrain")]
-    assert kept == ["checkpoint-12", "checkpoint-16"]  # the rate falls from 12 on
-    config = make_run(tmp_path / "run", **FLAT, num_steps=20)
+    def kept() -> list[str]:
+        return [path.name for path in checkpoints(tmp_path / "run" / "pretrain")]
+
+    flat = FLAT | {"keep_every_steps": 6}
+    pretrain(make_run(tmp_path / "run", **flat, num_steps=16))
+    assert kept() == ["checkpoint-6", "checkpoint-12", "checkpoint-16"]  # the rate falls from 12 on
+    config = make_run(tmp_path / "run", **flat, num_steps=20)
     pretrain(config)
-    pretrain(make_run(tmp_path / "alone", **FLAT, num_steps=20))
+    assert kept() == [
+        "checkpoint-6",
+        "checkpoint-12",
+        "checkpoint-15",
+        "checkpoint-18",
+        "checkpoint-20",
+    ]
+    pretrain(make_run(tmp_path / "alone", **flat, num_steps=20))
     own, alone = (tmp_path / name / "pretrain" for name in ("run", "alone"))
     Trained.read(own).check_same(Trained.read(alone))
     assert read_manifest(own)["counts"]["num_steps"] == 20

@@ -150,6 +150,15 @@ def test_the_same_lines_in_any_order_give_the_same_draws():
     np.testing.assert_array_equal(first.scores[1], again.scores[5])
 
 
+def test_where_all_examples_are_right_there_is_no_interval_of_no_width():
+    """Other examples need not be right. Two that say the same differ by 0, surely."""
+    found = estimate_lines(SST2, {0: first_right(3, 3)})
+    assert (found.value, found.over) == (1.0, "")
+    draws = resample(SST2, {0: first_right(9, 5), 1: first_right(9, 5)})
+    same = difference({0: 5 / 9, 1: 5 / 9}, draws, {0: 5 / 9, 1: 5 / 9}, draws, shares_seeds=True)
+    assert (same.value, same.p) == (0.0, 1.0)
+
+
 def test_where_too_many_resamples_have_no_score_there_is_no_interval():
     """Of four pairs of which three predictions are equal, (3/4)^4 of resamples are constant."""
     rows = [{"id": str(n), "gold": float(n), "prediction": 1.0 + (n == 3)} for n in range(4)]
