@@ -6,6 +6,7 @@ of a table, a line, a list of words, or a column of words with their tags (CoNLL
 """
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from glob import glob
@@ -129,8 +130,9 @@ def _read_texts(name: str, data_dirs: Sequence[Path]) -> dict[str, list[SplitTex
     if tasks := _find_tasks(name, data_dirs):
         return {task: list(_task_texts(TASKS[task], folder)) for task, folder in tasks.items()}
     paths = _files(name)
+    root = Path(os.path.commonpath([path.parent for path in paths]))
     return {
-        path.name if len(paths) == 1 else "-".join(path.parts[-3:]): [
+        "-".join(path.relative_to(root).parts): [
             ("file", text.strip()) for text in file_texts(path) if text.strip()
         ]
         for path in paths
@@ -139,14 +141,15 @@ def _read_texts(name: str, data_dirs: Sequence[Path]) -> dict[str, list[SplitTex
 
 def _files(name: str) -> list[Path]:
     """The files that a path or a glob names."""
-    return [*map(Path, sorted(glob(str(Path(name).expanduser()))))]
+    paths = map(Path, sorted(glob(str(Path(name).expanduser()))))
+    return [path for path in paths if path.is_file()]
 
 
 def _find_tasks(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
     """The tasks of a suite, or one, with the data folder that has each; none of a file. What the
     hub does not have is left out with a warning. Raises `ValueError` as `named_texts`."""
     if name not in TEXT_NAMES:
-        if not any(path.is_file() for path in _files(name)):
+        if not _files(name):
             raise UserError(f"{_OPTION}: {unknown_texts(name)}")
         return {}
     if not data_dirs:

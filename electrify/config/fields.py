@@ -153,12 +153,13 @@ def is_language(code: str) -> bool:
 
 @lru_cache(maxsize=1000)
 def language_code(name: str) -> str:
-    """The code of a language as data sets name it: ko of `kor`, `kor_Hang` or `ko-KR`."""
+    """The code of a language as data sets name it: ko of `kor`, `kor_Hang` or `ko-KR`, zh of
+    `cmn_Hani`."""
     from langcodes import Language
     from langcodes.tag_parser import LanguageTagError
 
     try:
-        return Language.get(name).language or name
+        return Language.get(name).prefer_macrolanguage().language or name
     except LanguageTagError:
         return name
 

@@ -448,7 +448,7 @@ def read_head(file: InputFile, source: Source) -> tuple[list[Raw], list[Fault], 
     faults = [item for item in items if isinstance(item, Fault)]
     if source.kind == "parquet":  # it says itself how many rows it has
         with open_source(file) as opened, pq.ParquetFile(opened) as table:
-            return documents, faults, table.metadata.num_rows / max(1, len(documents))
+            return documents, faults, table.metadata.num_rows / max(1, len(items))
     return documents, faults, 1.0 if is_whole else max(1.0, file.num_bytes / full)
 
 

@@ -4,6 +4,7 @@ A function gets a text and its language, and returns the text as it should be, o
 document. Workers get the code of the file, not the file: it may import what they have installed.
 """
 
+import sys
 import types
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -49,7 +50,9 @@ def made_rules(names: tuple[str, ...], code: tuple[tuple[str, str], ...]) -> lis
 
 
 def _namespace(path: str, code: str) -> dict[str, Any]:
-    module = types.ModuleType(Path(path).stem)
+    module = types.ModuleType(f"{__name__}:{path}")
+    module.__file__ = path
+    sys.modules[module.__name__] = module  # where dataclasses look for it
     try:
         exec(compile(code, path, "exec"), module.__dict__)
     except Exception as error:  # whatever the code raises

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from electrify.config.fields import UNDETERMINED
 from pipeline.rules.characters import VARIANT, code_table, kinds, translated
 from pipeline.rules.data import compile_all, fill, read_table
 
@@ -146,7 +147,7 @@ class _Form(NamedTuple):
     prefix: str = ""
 
     def fits(self, number: _Number, language: str) -> bool:
-        if self.language and language not in ("", self.language):
+        if self.language and language not in ("", UNDETERMINED, self.language):
             return False
         if self.check and not _CHECKS[self.check](number):
             return False

@@ -29,7 +29,9 @@ def hub_files(source: Source, where: str) -> list[InputFile]:
     `max_documents` counts through a data set's shards, so it then comes whole. Raises `ValueError`
     for a data set, subset, split or field that is not there, and where the hub is not reached.
     """
-    if source.path.startswith(("/", ".", "~")) and not Path(source.path).is_dir():
+    if source.path.startswith("~"):
+        source = source.model_copy(update={"path": str(Path(source.path).expanduser())})
+    if source.path.startswith(("/", ".")) and not Path(source.path).is_dir():
         raise UserError(f"{where}: no such folder (relative paths start at {Path.cwd()})")
     if any((Path(source.path) / name).is_file() for name in ("state.json", "dataset_dict.json")):
         raise UserError(

@@ -154,6 +154,8 @@ def read_text_chunks(file: InputFile, encoding: str) -> tuple[bytes, Iterator[by
     encoding = marked_encoding(head) or encoding
     if not is_utf8(encoding):
         head, chunks = _gather(to_utf8(chunks, encoding))
+    if b"\r" in head[:-1] and b"\n" not in head:  # lines as old spreadsheets end them
+        head, chunks = head.replace(b"\r", b"\n"), (c.replace(b"\r", b"\n") for c in chunks)
     return head, chunks
 
 

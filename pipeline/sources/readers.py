@@ -112,24 +112,24 @@ def _refuse_other_kinds(
                     item = replace(item, detail=item.detail + _looks(file, source))
             elif num_rows >= _HEAD_ROWS and not is_checked:
                 is_checked = True
-                if is_refused := _is_other_kind(reasons, num_rows):
+                if is_refused := _is_other_kind(file, reasons, num_rows):
                     detail = _refusal(file, source, reasons, num_rows, first)
                     item = replace(item, reason=_UNREADABLE, detail=detail)
         yield item
     if first is None or is_refused:
         return
     is_all_long = source.kind == "text" and reasons["line_too_long"] == num_rows
-    if _is_other_kind(reasons, num_rows) or (is_all_long and b"\n" in head_of(file)):
+    if _is_other_kind(file, reasons, num_rows) or (is_all_long and b"\n" in head_of(file)):
         yield Fault(row + 1, _UNREADABLE, _refusal(file, source, reasons, num_rows, first))
 
 
-def _is_other_kind(reasons: Counter[str], num_rows: int) -> bool:
+def _is_other_kind(file: InputFile, reasons: Counter[str], num_rows: int) -> bool:
     num_structural = sum(reasons[reason] for reason in STRUCTURAL)
     num_encoding = sum(reasons[reason] for reason in _ENCODING)
     return (
         2 * num_structural > num_rows
         or num_encoding >= max(_ENCODING_ROWS, _ENCODING_FRACTION * num_rows)
-        or reasons[_MISSING] == num_rows
+        or (reasons[_MISSING] == num_rows and not file.part)  # a field may end within a file
     )
 
 

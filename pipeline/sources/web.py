@@ -7,9 +7,11 @@ out. The encoding is the page's own, or found out.
 import gzip
 import http.client
 import io
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -79,16 +81,19 @@ class _Sent(io.BytesIO):
 
 def _page(response: bytes) -> bytes | None:
     """The page in an HTTP response, unpacked; None for anything else than a page."""
+    response = re.sub(rb"^HTTP/[23](\.0)? ", b"HTTP/1.1 ", response)
     parsed = http.client.HTTPResponse(_Sent(response))  # type: ignore[arg-type]
     try:
         parsed.begin()
-        kind = (parsed.getheader("Content-Type") or "").partition(";")[0].strip().lower()
-        if parsed.status != http.client.OK or kind not in _HTML:
-            return None
-        body = parsed.read()
     except (http.client.HTTPException, ValueError):
-        # Common Crawl stores bodies unpacked, below headers that say otherwise
-        body = response.partition(b"\r\n\r\n")[2]
+        return None
+    kind = (parsed.getheader("Content-Type") or "").partition(";")[0].strip().lower()
+    if parsed.status != http.client.OK or kind not in _HTML:
+        return None
+    # Common Crawl stores bodies unpacked, below headers that say otherwise
+    body = response.partition(b"\r\n\r\n")[2]
+    with suppress(http.client.HTTPException, ValueError):
+        body = parsed.read() if parsed.chunked else body
     try:
         return gzip.decompress(body) if body.startswith(b"\x1f\x8b") else body
     except (OSError, EOFError, zlib.error):

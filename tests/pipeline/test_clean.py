@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from electrify.config.fields import language_code
 from pipeline import clean as clean_module
 from pipeline.clean import clean
 from pipeline.dedup import batches, records
@@ -295,7 +296,10 @@ def test_each_document_is_cleaned_as_of_the_language_it_is_in(tmp_path, source, 
 
 
 def test_a_row_may_name_its_language(tmp_path):
-    """One of the source's; where it names none of them the text decides, as without the field."""
+    """One of the source's; where it names none of them the text decides, as without the field.
+    Data sets name the part of a language (`cmn_Hani`)."""
+    names = ("cmn_Hani", "arb_Arab", "kor_Hang", "en-US", "yue")
+    assert [language_code(name) for name in names] == ["zh", "ar", "ko", "en", "yue"]
     english, korean = "The house met today and passed the budget.", "네, 아주 잘 알겠습니다."
     named = [(english, "en-US"), (english, "kor_Hang"), (korean, "kor"), (english, "fr")]
     rows = [{"text": text, "lang": name} for text, name in [*named, (korean, "")]]

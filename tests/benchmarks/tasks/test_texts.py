@@ -67,6 +67,21 @@ def test_suites_tasks_and_files_together(data, tmp_path):
     assert {row["task"] for row in cola} == {"glue-cola"}
 
 
+def test_files_of_a_pattern_keep_their_texts_apart(tmp_path):
+    for folder in ("x", "y"):
+        write(tmp_path / folder / "a" / "b" / "test.txt", f"A text of {folder}.\n")
+    write(tmp_path / "z.txt" / "inner.txt", "no file of the pattern\n")
+    for pattern, names in (
+        ("*/a/b/test.txt", {"x-a-b-test.txt", "y-a-b-test.txt"}),
+        ("x/a/b/*", {"test.txt"}),
+    ):
+        texts = named_texts([str(tmp_path / pattern)], [])
+        assert texts.keys() == names
+        assert all(len(rows) == 1 for rows in texts.values())
+        paths = write_texts(texts, tmp_path / "out")
+        assert {path.parent for path in paths} == {tmp_path / "out"}
+
+
 @pytest.mark.parametrize(
     ("names", "said"),
     [

@@ -166,11 +166,13 @@ def test_pipes_and_what_is_empty_are_passed_over_and_links_to_nothing_named(tmp_
     assert re.search(r"link\.zip: a link to nothing: ", unread)
 
 
-def _written(tmp_path, name, texts, encoding="utf-8", delimiter=",", header=("id", "text", "n")):
+def _written(
+    tmp_path, name, texts, encoding="utf-8", delimiter=",", header=("id", "text", "n"), lines="\n"
+):
     """As spreadsheets write a table."""
     rows = ((i, line, i % 2) for i, line in enumerate(texts))
     table = table_of([*([header] if header else []), *rows], delimiter)
-    (tmp_path / name).write_bytes(table.encode(encoding))
+    (tmp_path / name).write_bytes(table.replace("\r\n", "\n").replace("\n", lines).encode(encoding))
 
 
 KOREAN_TEXTS = [f"{KOREAN} 그래서 {i}번째로, 다시 모인다." for i in range(12)]
@@ -185,6 +187,7 @@ GERMAN_TEXTS = [f"{i}. Bewertung: Größe, Qualität und Straßen waren schön."
     ("name", "texts", "options"),
     [
         ("a.csv", KOREAN_TEXTS, {"encoding": "cp949"}),
+        ("a.csv", KOREAN_TEXTS, {"encoding": "utf-8", "lines": "\r"}),  # "CSV (Macintosh)"
         ("a.txt", KOREAN_TEXTS, {"encoding": "utf-16", "delimiter": "\t"}),  # "Unicode text"
         ("a.csv", KOREAN_TEXTS, {"encoding": "cp949", "header": None}),
         ("a.csv", JAPANESE_TEXTS, {"encoding": "cp932"}),

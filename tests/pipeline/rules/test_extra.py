@@ -14,7 +14,12 @@ from tests.pipeline.builders import clean_afresh, documents, removed, write_text
 from tests.pipeline.builders import config_of as run_config_of
 
 CODE = '''
-import re
+from __future__ import annotations
+import dataclasses, pathlib, re
+
+@dataclasses.dataclass
+class Words:
+    folder: pathlib.Path = pathlib.Path(__file__).parent
 
 def drop_letters(text, language):
     """Letters to the editor."""

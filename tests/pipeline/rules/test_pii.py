@@ -28,6 +28,7 @@ def test_a_number_is_masked_as_its_language_writes_it_and_one_of_nobody_stays(
     assert sum(counts.values()) == expected.count("<")
     assert remove_html(masked) == masked
     assert mask_pii(masked, language) == (masked, {})
+    assert mask_pii(text, "und")[0] != text or "<" not in expected  # of a text of no known language
 
 
 @pytest.mark.parametrize("seed", range(4))

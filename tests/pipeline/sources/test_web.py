@@ -46,13 +46,17 @@ def test_warc_records_are_the_pages_that_a_server_sent(read):
         # as Common Crawl has it: unpacked, below headers that say otherwise
         response(page, more="Transfer-Encoding: chunked\r\n"),
         response(gzip.compress(page), more="Content-Encoding: gzip\r\n"),
+        # unpacked by the crawler, with the length of the packed one
+        response(page, more="Content-Encoding: gzip\r\nContent-Length: 50\r\n"),
+        response(page).replace(b"HTTP/1.1", b"HTTP/2"),
+        response(page, "404 Not Found").replace(b"HTTP/1.1", b"HTTP/2"),
         response(gzip.compress(page)[:99]),
         b"no HTTP at all",
     ]
     others = [record("software: x", kind="warcinfo"), record("GET / HTTP/1.1", kind="request")]
     items = read(*others, *(record(one, kind="response") for one in sent), kind="warc")
     found = [(item.row, item.text) for item in items if isinstance(item, Raw) and item.text]
-    assert found == [(row, "\n".join(TEXT)) for row in (3, 6, 7, 8)]
+    assert found == [(row, "\n".join(TEXT)) for row in (3, 6, 7, 8, 9, 10)]
     assert {item.url for item in items if isinstance(item, Raw)} == {"https://a.example/1"}
 
 
