@@ -15,7 +15,7 @@ from xml.etree.ElementTree import Element, XMLPullParser
 
 from electrify.config.clean import Source
 from pipeline.rules.data import compile_all, read_table
-from pipeline.rules.markup.html import unescaped
+from pipeline.rules.markup.html import raised, unescaped
 from pipeline.rules.markup.wiki import (
     CATEGORY,
     HOLE,
@@ -151,7 +151,7 @@ def plain_text(wikitext: str, words: WikiWords = WikiWords()) -> str:
     if "''" in text:
         text = _RE["quotes"].sub("", text)
     if "<" in text:
-        text = _RE["tag"].sub("", _RE["break"].sub("\n", text))
+        text = _RE["tag"].sub("", _RE["break"].sub("\n", raised(text)))
     if "&" in text:
         text = unescaped(text).replace("\xa0", " ")
     if HOLE in text:

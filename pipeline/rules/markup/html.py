@@ -16,6 +16,8 @@ TAG_NAMES = (*_BLOCK, *_INLINE)
 # what a tag leaves behind
 _BETWEEN = dict.fromkeys(_BLOCK, "\n") | dict.fromkeys(_INLINE, "") | {"td": " ", "th": " "}
 _RE = compile_all(_TABLE["patterns"], {"boolean": "|".join(_TABLE["boolean"].split())})
+_EXPONENT = re.compile(r"(?<=\d)<sup>([-+\u2212]?\d{1,3})</sup>")
+_RAISED = str.maketrans("0123456789+-\u2212", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 _HIDDEN_CLOSE = {
     "script": re.compile(r"</script\s*>", re.IGNORECASE),
     "style": re.compile(r"</style\s*>", re.IGNORECASE),
@@ -26,8 +28,15 @@ _HIDDEN_CLOSE = {
 def remove_html(text: str) -> str:
     """One round: scripts, styles and comments with what is in them, tags, then entities."""
     if "<" in text:
-        text = _remove_tags(_remove_hidden(text))
+        text = _remove_tags(raised(_remove_hidden(text)))
     return _RE["entity"].sub(_unescape, text) if "&" in text else text
+
+
+def raised(text: str) -> str:
+    """An exponent in characters of its own: 10<sup>3</sup> is 10³, and not 103."""
+    if "<sup>" not in text:
+        return text
+    return _EXPONENT.sub(lambda match: match[1].translate(_RAISED), text)
 
 
 def _remove_hidden(text: str) -> str:
