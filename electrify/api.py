@@ -1,6 +1,7 @@
 """The stages of a run as functions, for programs and notebooks: `from electrify import clean`.
 
-Each writes a folder of the run and returns it. What is finished and has not changed stays as it is.
+A stage writes a folder of the run and returns it; `run` and `report` return the page. What is
+finished and has not changed stays as it is.
 `beam_options` are those that follow `--` on the command line. Errors of the user are `UserError`,
 a `ValueError`.
 """
