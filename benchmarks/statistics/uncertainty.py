@@ -177,10 +177,13 @@ def _interval(
         if np.isnan(scores).mean() > MAX_UNDEFINED:
             return Interval(value)
         degrees = min(draws.num_examples, len(scores)) - 1
-        variances.append((float(np.nanvar(scores)), degrees))
+        variance = float(np.nanvar(scores))
+        if (
+            value and variance <= _ROUNDING
+        ):  # all are right: by the rule of three 3 of n need not be
+            variance = (1.5 / draws.num_examples) ** 2
+        variances.append((variance, degrees))
         levels.insert(0, "examples")
-        if value and sum(variance for variance, _ in variances) <= _ROUNDING:
-            return Interval(value)  # all are right, or wrong: other examples need not be
     if not math.isfinite(value):
         return Interval(value)
     return of_variances(value, variances, " and ".join(levels))
