@@ -216,8 +216,8 @@ def _said(
 
 
 def _write(rows: Iterable[Mapping[str, Any]], stream: TextIO, as_json: bool) -> None:
-    """A line of JSON a row, or CSV with the columns of the first part; what lies in cells and is
-    neither text nor number is JSON there, and text in JSON."""
+    """A line of JSON a row, or CSV with the columns of the first part and JSON in nested cells.
+    What JSON lacks, such as a date, is text in it."""
     as_text = partial(json.dumps, ensure_ascii=False, default=str)
     if as_json:
         stream.writelines(f"{as_text(row)}\n" for row in rows)

@@ -1,7 +1,7 @@
 """The vocabulary stage: count words, learn pieces, write a tokenizer and a report on it."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -52,8 +52,7 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
 
         keep_little_memory()
         documents = document_paths(output_dir(config) / "clean")
-        samples = list(sample_documents(documents))
-        options = enlarged(config.vocab, samples)
+        options = enlarged(config.vocab, documents)
         first_pieces = first_pieces_of(options, mask_words_of(config))
         counts_path = folder / "word_counts.parquet"
         counted = options
@@ -77,6 +76,7 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
         save_tokenizer(tokenizer, folder, options.lowercase, special)
 
         tokenizer.encode_special_tokens = True  # "[MASK]" in a document is text, as in encoding
+        samples = list(sample_documents(documents))
         before = build_tokenizer(first_pieces, options.lowercase) if options.extend else None
         report = vocab_report(tokenizer, samples, sample_sentences(samples, num_words), before)
         counts_path.unlink()  # large, and nothing later needs it
@@ -115,14 +115,14 @@ def first_pieces_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> tup
     return tuple(first)
 
 
-def enlarged(options: VocabConfig, samples: Iterable[SampleText]) -> VocabConfig:
-    """The options; with a third more pieces where `size` is auto and too much of the samples is
+def enlarged(options: VocabConfig, documents: Sequence[Path]) -> VocabConfig:
+    """The options; with a third more pieces where `size` is auto and too much of the documents is
     [UNK] in the vocabulary that they extend."""
     if options.extend is None or options.size != "auto":
         return options
     given = first_pieces_of(options)
     tokenizer = build_tokenizer(given, options.lowercase, options.additional_special_tokens)
-    counts = sum(sample_sums(tokenizer, samples).values(), Counter())
+    counts = sum(sample_sums(tokenizer, sample_documents(documents)).values(), Counter())
     coverage = Coverage(counts["num_pieces"], counts["num_unknown_pieces"])
     if not coverage.is_unfit:
         return options

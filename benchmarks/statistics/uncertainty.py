@@ -178,9 +178,8 @@ def _interval(
             return Interval(value)
         degrees = min(draws.num_examples, len(scores)) - 1
         variance = float(np.nanvar(scores))
-        if (
-            value and variance <= _ROUNDING
-        ):  # all are right: by the rule of three 3 of n need not be
+        if value and variance <= _ROUNDING:
+            # all are right: by the rule of three about 3 of n others need not be
             variance = (1.5 / draws.num_examples) ** 2
         variances.append((variance, degrees))
         levels.insert(0, "examples")

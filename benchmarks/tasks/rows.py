@@ -68,9 +68,9 @@ def _shown(value: Any) -> str:
 
 def number_of(value: Any) -> float:
     """nan of what is no finite number; 1_0 is one to Python alone."""
-    is_none = isinstance(value, bool) or (isinstance(value, str) and "_" in value)
+    is_other = isinstance(value, bool) or (isinstance(value, str) and "_" in value)
     try:
-        number = math.nan if is_none else float(value)
+        number = math.nan if is_other else float(value)
     except (TypeError, ValueError, OverflowError):
         return math.nan
     return number if math.isfinite(number) else math.nan

@@ -283,17 +283,19 @@ def _from_transformers(name: str, generator: str | None) -> InitialWeights:
     if generator is not None:
         folder = _folder(generator, "initial_generator")
         added, shape_of_generator = _read_network(folder, GENERATOR)
-        if _pieces_by_id(folder, pieces is None) != _pieces_by_id(main, pieces is None):
+        is_same = pieces == read_pieces(folder) if pieces else _has_pieces_of(main, folder)
+        if not is_same:
             raise UserError(f"{folder} has another vocabulary than {main}: give networks of one")
         weights |= added
     shapes = shape, shape_of_generator
     return InitialWeights(name, weights, *shapes, num_pieces, spell, is_lowercase(main))
 
 
-def _pieces_by_id(folder: Path, is_other: bool) -> object:
-    """Of WordPiece, or of any other tokenizer; they are the same where the ids are."""
+def _has_pieces_of(main: Path, folder: Path) -> bool:
+    """Whether two tokenizers that are not WordPiece have the same pieces by the same ids."""
     kind: Any = AutoTokenizer
-    return kind.from_pretrained(folder).get_vocab() if is_other else read_pieces(folder)
+    first, second = (kind.from_pretrained(each).get_vocab() for each in (main, folder))
+    return bool(first == second)
 
 
 _MARK = "\0"  # a letter that stands in no piece: what follows it continues a word
