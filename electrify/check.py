@@ -274,7 +274,9 @@ def _sized(config: RunConfig, amount: "TextAmount") -> RunConfig:
     from vocab.train import first_pieces_of
 
     num_first = len(first_pieces_of(config.vocab)) if config.vocab.extend else 0
-    vocab = config.vocab.sized(amount.num_words, num_first) if amount.num_bytes else config.vocab
+    if not amount.num_words and not num_first:
+        return config
+    vocab = config.vocab.sized(amount.num_words, num_first)
     return config.model_copy(update={"vocab": vocab})
 
 

@@ -45,7 +45,6 @@ from vocab.tokenizer import (
 SECONDS_PER_MEGABYTE = 0.2  # of text, one core
 _SPLIT_SEED = 0x5E1EC7  # fixed, so that a text is in the same split in every run
 _ARRAYS = ("tokens", "offsets", "counts")
-_COUNTS = ("num_unknown_tokens", "num_documents_without_tokens")
 MAX_STRINGS = 1_000_000  # remembered at once, some 200 MB
 _UNKNOWN = b"?"  # in place of the ids of a string; never equal to them, by its length
 Key = tuple[str, str]  # split, language
@@ -132,9 +131,8 @@ def write_ids(group: RowGroup, path: Path, work: WorkFolder, options: EncodeConf
 
 
 def _arrays_of(documents: Sequence[bytes], encoder: "WordEncoder") -> dict[str, NDArray[Any]]:
-    """`_ARRAYS` by name: what `ShardWriter.add` takes, and the numbers of `_COUNTS`.
-
-    A document without any token (of control characters only) is counted and left out.
+    """`_ARRAYS` by name: what `ShardWriter.add` takes; how many tokens are [UNK], and how many
+    documents have no token (they are of control characters only, and left out).
     """
     whole = [ids for ids in documents if ids]
     tokens = np.frombuffer(bytearray().join(whole), encoder.dtype)
@@ -165,23 +163,34 @@ def join_row_groups(
     """
     writers: dict[Key, ShardWriter] = {}
     counts: defaultdict[Key, Counter[str]] = defaultdict(Counter)
+    most_times = dict.fromkeys(names, 1)  # that a document of the row group stands there
     num_passes = max(options.repeats.values(), default=1)
-    passes = [(number, name) for number in range(1, num_passes + 1) for name in names]
-    with Progress("token shards", len(passes), "row groups") as progress:
-        for number, name in passes:
-            with work.fetch(name) as path, np.load(path) as arrays:
-                for prefix in sorted({name.rpartition("/")[0] for name in arrays}):
-                    split, language, times = prefix.split("/")
-                    if int(times) < number:
-                        continue
-                    key = split, language
-                    if key not in writers:
-                        target = folder / split / language
-                        writers[key] = ShardWriter(target, vocab_size, options.shard_tokens)
-                    *written, added = (arrays[f"{prefix}/{name}"] for name in _ARRAYS)
-                    writers[key].add(*written)
-                    counts[key].update(dict(zip(_COUNTS, added.tolist(), strict=True)))
-            progress.update()
+    with Progress(
+        "token shards", len(names) if num_passes == 1 else None, "row groups"
+    ) as progress:
+        for number in range(1, num_passes + 1):
+            for name in names:
+                if most_times[name] < number:
+                    continue
+                with work.fetch(name) as path, np.load(path) as arrays:
+                    for prefix in sorted({name.rpartition("/")[0] for name in arrays}):
+                        split, language, times = prefix.split("/")
+                        most_times[name] = max(most_times[name], int(times))
+                        if int(times) < number:
+                            continue
+                        key = split, language
+                        if key not in writers:
+                            target = folder / split / language
+                            writers[key] = ShardWriter(target, vocab_size, options.shard_tokens)
+                        *written, added = (arrays[f"{prefix}/{name}"] for name in _ARRAYS)
+                        writers[key].add(*written)
+                        num_unknown, num_empty = added.tolist()
+                        counts[key]["num_unknown_tokens"] += num_unknown
+                        if number == 1:
+                            counts[key]["num_documents_without_tokens"] += num_empty
+                        else:
+                            counts[key]["num_document_copies"] += len(written[1]) - 1
+                progress.update()
     return {key: writer.close() for key, writer in writers.items()}, counts
 
 
@@ -198,7 +207,7 @@ def _summary(index: Mapping[str, Any], valid_fraction: float) -> dict[str, Any]:
     for split, languages in counts.items():
         for entry in languages.values():
             totals[split].update(entry)
-    num_documents = sum(total["num_documents"] for total in totals.values())
+    num_documents = sum(t["num_documents"] - t["num_document_copies"] for t in totals.values())
     for split, total in totals.items():
         if not total["num_documents"]:
             raise UserError(
@@ -206,9 +215,11 @@ def _summary(index: Mapping[str, Any], valid_fraction: float) -> dict[str, Any]:
                 f"{valid_fraction} of {num_documents} documents; give more documents or a "
                 f"{'larger' if split == 'valid' else 'smaller'} encode.valid_fraction"
             )
+        copies = total["num_document_copies"]
         log(
-            f"{split}: {total['num_documents']:,} documents, {total['num_tokens']:,} tokens, "
-            f"of them {total['num_unknown_tokens']:,} {UNK}"
+            f"{split}: {total['num_documents'] - copies:,} documents"
+            f"{f' and {copies:,} copies (encode.repeats)' if copies else ''}, "
+            f"{total['num_tokens']:,} tokens, of them {total['num_unknown_tokens']:,} {UNK}"
         )
         if dropped := total["num_documents_without_tokens"]:
             log(f"{split}: {dropped:,} documents without any token were dropped")

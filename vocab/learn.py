@@ -19,7 +19,6 @@ compacted and indexed again with a lower threshold. Counts are 64-bit.
 import heapq
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from heapq import nsmallest
 from itertools import accumulate
 from typing import Any
 
@@ -55,25 +54,26 @@ def train_wordpiece(
 
     `first_pieces` have the first ids: special tokens, or a vocabulary that is kept or extended.
     Each of the `limit_alphabet` most frequent characters gets a piece and, unless it always stands
-    alone (punctuation, ideographs), its `##` form, so no word of covered characters is [UNK].
+    alone (punctuation, ideographs), its `##` form, so no word of covered characters is [UNK]. Where
+    no limit is given and merges do not fill the size, as of ideographs, more characters do.
     Deterministic, whatever the order of the words. `ValueError` if they do not yield that many,
     unless there `may_be_fewer`.
     """
     seen, min_count = count_characters(batches, options.max_words)
     first = [*first_pieces, *_alphabet(options, first_pieces, seen)]
-    pieces = first
-    if len(first) < options.num_pieces:
-        merger = PairMerger(*flat_symbols(batches, min_count, first), first)
-        merger.merge_until(round(options.num_pieces * (1 + options.surplus)), options.min_frequency)
-        pieces = merger.pieces
-        del merger  # its arrays, before pruning makes its own
+    pieces = _merged(batches, options, first, min_count)
+    num_left = options.num_pieces - len(pieces)
+    if num_left > 0 and not options.limit_alphabet and not options.extend:
+        first = [*first_pieces, *_alphabet(options, first_pieces, seen, num_left)]
+        pieces = _merged(batches, options, first, min_count)
     if len(pieces) < options.num_pieces and not may_be_fewer:
         # left out, the limit would fall with the size, and fewer characters give fewer pieces
+        limit = max(options.num_characters, len(seen.keys() & set(first)))
         raise UserError(
             f"vocab.size = {options.size}, but the text yields {len(pieces)} pieces at "
             f"vocab.min_frequency = {options.min_frequency}: "
-            f"set vocab.size to at most {len(pieces)} and vocab.limit_alphabet to "
-            f"{options.num_characters}, lower vocab.min_frequency, or give more text"
+            f"set vocab.size to at most {len(pieces)} and vocab.limit_alphabet to {limit}, "
+            "lower vocab.min_frequency, or give more text"
         )
     kept, num_crossing = prune(
         batches, pieces, len(first), options.num_pieces, options.max_crossing
@@ -85,17 +85,30 @@ def train_wordpiece(
     return kept
 
 
-def _alphabet(
-    options: VocabConfig, first_pieces: Sequence[str], seen: Mapping[str, int]
+def _merged(
+    batches: Batches, options: VocabConfig, first: Sequence[str], min_count: int
 ) -> list[str]:
-    """The pieces of single characters that come behind the first pieces.
+    """`first`, and merges up to the size with its surplus."""
+    if len(first) >= options.num_pieces:
+        return [*first]
+    merger = PairMerger(*flat_symbols(batches, min_count, first), first)
+    merger.merge_until(round(options.num_pieces * (1 + options.surplus)), options.min_frequency)
+    return merger.pieces
+
+
+def _alphabet(
+    options: VocabConfig, first_pieces: Sequence[str], seen: Mapping[str, int], num_more: int = 0
+) -> list[str]:
+    """The pieces of single characters that come behind the first pieces; `num_more` beyond the
+    limit, of characters that occur `min_frequency` times.
 
     `ValueError` if a new vocabulary has no room for them. In one that is extended they take at most
     half of the new pieces, and one that hardly occurs gets none: it would learn nothing.
     """
     known, room = set(first_pieces), options.num_pieces - len(first_pieces)
     limit = options.num_characters
-    covered = nsmallest(limit, seen, key=lambda character: (-seen[character], character))
+    ranked = sorted(seen, key=lambda character: (-seen[character], character))
+    covered = ranked[:limit]
 
     def new_pieces(characters: Iterable[str]) -> list[str]:
         plain = sorted(characters)
@@ -115,6 +128,10 @@ def _alphabet(
                 "more"
             )
         return new_pieces(covered[:num_fitting])
+    if num_more:
+        others = [c for c in ranked[limit:] if seen[c] >= options.min_frequency]
+        ends = [*accumulate(len(new_pieces([c])) for c in others)]
+        return new_pieces([*covered, *others[: bisect_right(ends, num_more)]])
     alphabet = new_pieces(covered)
     left = room - len(alphabet)
     numbers = f"characters take {len(alphabet)} of vocab.size = {options.size} pieces"
@@ -216,8 +233,8 @@ def measure_uses(batches: Batches, pieces: Sequence[str]) -> NDArray[np.int64]:
             uses[0] += np.bincount(cut.ids, weights, minlength=length).astype(np.int64)
             uses[1] += np.bincount(cut.ids, minlength=length)
             if len(cut.cut):
-                crossing, _ = cut.crossing()
-                uses[2] += np.bincount(cut.ids[crossing], minlength=length)
+                crossing, _ = cut.crossing()  # once for each cut that a piece lies across
+                uses[2] += np.bincount(cut.ids[np.unique(crossing)], minlength=length)
             progress.update(len(batch.words))
     return uses
 

@@ -164,25 +164,24 @@ _MIXED = "A-Z\u00c0-\u00d6\u00d8-\u00de\u0100-\u017f\u1ea0-\u1ef9\u0410-\u042f"
 _HANGUL = "\u3131-\u3163가-힣"
 # Those that it leaves as they are and that always stand alone. "<" is one, though "<email>" may be
 # a token: the encoder looks for such tokens first.
-_ALONE = r"!-/:-@\[-`{-~·‘’“”…–—―«»、。「」『』【】《》〈〉،؟।॥" + "\u4e00-\u9fff"
-# the same, in strings without Hangul
-_ALONE_BESIDE_OTHERS = "・，！？：；（）［］＃／"
+_ALONE = (
+    r"!-/:-@\[-`{-~·‘’“”…–—―«»、。「」『』【】《》〈〉،؟।॥・，！？：；（）［］＃／"
+    + "\u4e00-\u9fff"
+)
 
 
 class PlainWords:
     """Tells plain strings from others, and cuts them."""
 
     def __init__(self, lowercase: bool) -> None:
-        letters = f"{_CASELESS}{_LOWER}{'' if lowercase else _MIXED}0-9"
-        others, mark = f"[{letters}{_ALONE}{_ALONE_BESIDE_OTHERS}]", _ALONE + _ALONE_BESIDE_OTHERS
-        letters += _HANGUL
+        letters = f"{_CASELESS}{_LOWER}{'' if lowercase else _MIXED}0-9{_HANGUL}"
         # one word; words and marks without a space between them
         self.is_word = re.compile(f"[{letters}]++").fullmatch
-        self.is_plain = re.compile(f"{others}++|[{letters}{_ALONE}]++").fullmatch
+        self.is_plain = re.compile(f"[{letters}{_ALONE}]++").fullmatch
         # the same for Arrow, whose RE2 has no possessive quantifiers and needs none; and a mark
         self.word_re2 = f"^[{letters}]+$"
-        self.plain_re2 = f"^({others}+|[{letters}{_ALONE}]+)$"
-        self.mark_re2 = f"[{mark}]"
+        self.plain_re2 = f"^[{letters}{_ALONE}]+$"
+        self.mark_re2 = f"[{_ALONE}]"
 
 
 MASK_KINDS = ("email", "phone", "rrn", "card", "business", "account", "ip", "plate")

@@ -5,6 +5,7 @@ and exported; its hash goes with the shards and the model. Tokenizers of others 
 extend them, and to compare with.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -150,7 +151,7 @@ def read_pieces(path: Path) -> list[str]:
     """
     pieces = _from_json(path / TOKENIZER_FILE) or _from_text(path)
     if len(set(pieces)) < len(pieces):
-        twice = next(piece for index, piece in enumerate(pieces) if piece in pieces[:index])
+        [(twice, _)] = Counter(pieces).most_common(1)
         raise UserError(f"{path}: the piece {twice!r} is there twice; give a valid vocabulary")
     if missing := [token for token in SPECIAL_TOKENS if token not in pieces]:
         raise UserError(

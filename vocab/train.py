@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ NUM_SAMPLES = 12  # segmented sentences of each language in the report
 SAMPLE_CHARACTERS = 200_000  # measured of each language and source
 MAX_SOURCES = 50  # of each language; all others are one
 _SAMPLE_ROW_GROUPS = 64  # read for samples, spread over all
+_EVENLY_SAMPLED_BYTES = 4_000_000  # about, of documents by which `enlarged` decides
 _SENTENCE_CHARACTERS = 120
 
 
@@ -122,7 +123,7 @@ def enlarged(options: VocabConfig, documents: Sequence[Path]) -> VocabConfig:
         return options
     given = first_pieces_of(options)
     tokenizer = build_tokenizer(given, options.lowercase, options.additional_special_tokens)
-    counts = sum(sample_sums(tokenizer, sample_documents(documents)).values(), Counter())
+    counts = sum(sample_sums(tokenizer, _evenly_sampled(documents)).values(), Counter())
     coverage = Coverage(counts["num_pieces"], counts["num_unknown_pieces"])
     if not coverage.is_unfit:
         return options
@@ -132,6 +133,19 @@ def enlarged(options: VocabConfig, documents: Sequence[Path]) -> VocabConfig:
         f"vocab.size = {len(given)} would add none"
     )
     return options.model_copy(update={"size": len(given) + more})
+
+
+def _evenly_sampled(documents: Sequence[Path]) -> Iterator[SampleText]:
+    """Documents at even steps over the text, so that each source has its share."""
+    groups = _spread(list_row_groups(documents))
+    rows = (row for group in groups for row in read_group(group, SampleText._fields))
+    step = max(1, sum(group.num_bytes for group in groups) // _EVENLY_SAMPLED_BYTES)
+    for row in islice(rows, None, None, step):
+        yield SampleText(**row)
+
+
+def _spread(groups: Sequence[RowGroup]) -> list[RowGroup]:
+    return [*groups[:: max(1, len(groups) // _SAMPLE_ROW_GROUPS)]]
 
 
 def sample_documents(documents: Sequence[Path]) -> Iterator[SampleText]:
@@ -151,7 +165,7 @@ def sample_documents(documents: Sequence[Path]) -> Iterator[SampleText]:
 
 def _sampled_groups(groups: Sequence[RowGroup]) -> list[RowGroup]:
     """Row groups spread over all, and the first of each language and source that they lack."""
-    spread = groups[:: max(1, len(groups) // _SAMPLE_ROW_GROUPS)]
+    spread = _spread(groups)
     if len(spread) == len(groups):
         return [*groups]
     found: dict[str, dict[str, RowGroup]] = {}
@@ -188,7 +202,7 @@ def _log_report(report: Mapping[str, Any]) -> None:
 
 def _warn_of_unknown(sources: Sequence[Mapping[str, Any]], options: VocabConfig) -> None:
     given = f"vocab.extend = {options.extend!r}, " if options.extend else ""
-    advice = "Set a larger vocab.size: part of the new pieces are characters"
+    advice = "Set a larger vocab.size, of which part are characters, or vocab.limit_alphabet"
     if options.extend:
         advice += ". Or extend a vocabulary of these languages"
     for language, rows in groupby(sources, key=itemgetter("language")):

@@ -24,7 +24,7 @@ class VocabConfig(Section):
     temperature: Fraction = 0.3
     """A language with n words weighs n^temperature. 1: as they are, 0: all alike."""
     min_frequency: Count = 2
-    """Rarer pairs are not merged."""
+    """Rarer pairs are not merged. They count as `temperature` weighs their language."""
     surplus: Annotated[float, Field(ge=0, le=4)] = 0.3
     """Fraction of pieces that are learnt above `size` and then pruned."""
     max_crossing: Fraction = 0.1
@@ -33,11 +33,12 @@ class VocabConfig(Section):
     """Number of most frequent words to learn from."""
     limit_alphabet: Annotated[int, Field(gt=0)] | None = None
     """Number of most frequent characters that get pieces. If omitted, a fifth of `size`, from 1,000
-    to 6,000."""
+    to 6,000, and more where merges do not fill the size, as of Chinese."""
     lowercase: bool = False
     """Letters become lower case. Accents stay."""
     additional_special_tokens: tuple[str, ...] = ()
-    """Special tokens, such as `["[USER]"]`. In documents they are plain text."""
+    """Special tokens, such as `["[USER]"]`. In documents they are plain text, so none may be a word
+    of letters and digits alone."""
     extend: LocalPath | None = None
     """Tokenizer folder or `vocab.txt` whose pieces keep their ids. New pieces follow up to
     `size`."""
@@ -67,6 +68,8 @@ class VocabConfig(Section):
         for token in value:
             if not token or token != token.strip() or token in value[: value.index(token)]:
                 raise UserError(f"{token!r} is empty, has a space at an end, or is listed twice")
+            if token.isalnum():
+                raise UserError(f"{token!r} would be every such word of the text; write [{token}]")
         return value
 
 

@@ -44,7 +44,7 @@ SLACK = 6  # letters by which diagonals of one copy differ
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """An item in the letters from `first` to `last`, which is not included."""
+    """An item, or a part of it, in the letters from `first` to `last`, which is not included."""
 
     item: int
     kind: Literal["sentence", "near", "ngram"]
@@ -85,14 +85,12 @@ class GramIndex:
         needed = np.minimum(
             np.ceil(SEED_SHARE[self.width] * self.num_grams[candidate_items]), MAX_SEEDS
         )
-        copies = []
+        copies = list[Copy]()
         for candidate in np.flatnonzero(counts >= needed):
             head, end = heads[candidate], heads[candidate] + counts[candidate]
             item = int(candidate_items[candidate])
             low, high = edges[texts[head]], edges[texts[head] + 1]
-            copy = self._compare(letters, item, begins[head:end], int(low), int(high))
-            if copy is not None:
-                copies.append(copy)
+            copies += self._compare(letters, item, begins[head:end], int(low), int(high))
         return copies
 
     def _seeds(self, keys: Keys) -> tuple[Ints, Ints, Ints]:
@@ -114,8 +112,8 @@ class GramIndex:
 
     def _compare(
         self, letters: Letters, item: int, begins: Ints, low: int, high: int
-    ) -> Copy | None:
-        """The copy of an item that begins at about one of `begins`, if it is one.
+    ) -> list[Copy]:
+        """The copy of an item that begins at about one of `begins`: whole, edited, or long parts.
 
         The text it is in has the letters from `low` to `high`.
         """
@@ -123,13 +121,11 @@ class GramIndex:
         runs = [r for b in np.unique(begins) for r in _runs(letters, wanted, int(b), low, high)]
         whole = [run for run in runs if run[1] - run[0] == len(wanted)]
         if whole:
-            return Copy(item, "sentence", *min(whole))
+            return [Copy(item, "sentence", *min(whole))]
         near = self._near(letters, wanted, begins, low, high)
         if near is not None:
-            return Copy(item, "near", *near)
-        if runs:
-            return Copy(item, "ngram", min(r[0] for r in runs), max(r[1] for r in runs))
-        return None
+            return [Copy(item, "near", *near)]
+        return [Copy(item, "ngram", *run) for run in runs]
 
     def _near(
         self, letters: Letters, wanted: Letters, begins: Ints, low: int, high: int

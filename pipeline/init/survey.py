@@ -46,6 +46,12 @@ from pipeline.sources.stored import (
 )
 from pipeline.sources.tables import is_string
 
+_IDEOGRAPHS = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_COMBINED = (
+    "\u0300-\u036f\u064b-\u0670\u0900-\u0963\u0966-\u0e4e"  # vowel signs, and what is between them
+)
+# about as BERT cuts
+_WORD = re.compile(rf"[{_IDEOGRAPHS}]|(?:[{_COMBINED}]|[^\W_{_IDEOGRAPHS}])+|[^\w\s]|_")
 BYTES_A_TOKEN = 4  # of UTF-8: 3.8 to 4.7 in Korean, 4 in languages with Latin letters
 _MAX_HEADS = 4  # files of a source that are read for the amount of its text
 _MAX_SAMPLED = 50  # files of one ending
@@ -70,7 +76,7 @@ class TextAmount(NamedTuple):
     """What sources hold, estimated from the heads of some files of each."""
 
     num_bytes: float  # of the documents, as UTF-8
-    num_words: float  # between spaces; where there are none, of six characters
+    num_words: float  # as a vocabulary is learnt from: each mark and ideograph is one
     num_documents: float
 
     @property
@@ -151,7 +157,7 @@ def amount_of(source: Source) -> TextAmount:
 def _amount_of_texts(texts: Sequence[str], share: float) -> TextAmount:
     """Of a file that is so many times as large as the head with these texts."""
     num_bytes = sum(len(text.encode("utf-8", "replace")) for text in texts)
-    num_words = sum(max(len(text.split()), len(text) // 6) for text in texts)
+    num_words = sum(len(_WORD.findall(text)) for text in texts)
     return TextAmount(share * num_bytes, share * num_words, share * len(texts))
 
 

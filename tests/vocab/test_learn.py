@@ -110,6 +110,19 @@ def test_a_size_beyond_the_text_names_the_reachable_size(words):
         train(words, size=reachable, min_frequency=5)
 
 
+def test_characters_fill_what_merges_do_not():
+    """Ideographs stand alone, so no pair of them is merged."""
+    ideographs = {chr(0x4E00 + n): 10_000 // (n + 1) + 2 for n in range(3000)}
+    words = ideographs | {chr(0x6000 + n): 1 for n in range(500)}
+    pieces = train(words, size=2500, min_frequency=2, limit_alphabet=None)
+    ranked = sorted(ideographs, key=lambda character: (-words[character], character))
+    assert set(pieces) == {*SPECIAL_TOKENS, *ranked[:2495]}
+    options = vocab_options(4000, min_frequency=2, limit_alphabet=None)
+    assert set(ideographs) <= set(train_wordpiece(batches_of(words), options, may_be_fewer=True))
+    with pytest.raises(ValueError, match="the text yields 1005 pieces"):
+        train(words, size=2500, limit_alphabet=1000)
+
+
 def test_a_size_that_follows_the_text_is_at_most_what_it_yields(words):
     sizes = [VocabConfig().sized(number, 5).size for number in (10, 1e6, 9e6, 64e6, 1e12)]
     assert sizes == [4000, 4000, 12_000, 32_000, 32_000]

@@ -1,12 +1,13 @@
 import pytest
 
 from benchmarks.sections.stages import _TABLES
+from electrify.config.vocab import VocabConfig
 from tests.pipeline.builders import write_documents
 from tests.vocab.conftest import vocab_options
 from vocab.report import SampleText, sample_sums, vocab_report
 from vocab.segment import SPECIAL_TOKENS
-from vocab.tokenizer import build_tokenizer
-from vocab.train import MAX_SOURCES, _warn_of_unknown, sample_documents
+from vocab.tokenizer import build_tokenizer, save_tokenizer
+from vocab.train import MAX_SOURCES, _warn_of_unknown, enlarged, sample_documents
 
 PIECES = [*SPECIAL_TOKENS, "학교", "##에서", "책", "##을", "a", "##b", "."]
 
@@ -55,3 +56,19 @@ def test_many_sources_are_one_in_the_report_and_in_one_warning(tmp_path, tokeniz
     listed = [{"language": "ko", "source": source} | row for (_, source), row in sums.items()]
     _warn_of_unknown(listed, vocab_options(100))
     assert caplog.text.count("ko text of") == 1
+
+
+@pytest.mark.parametrize(("num_known", "num_unknown", "grows"), [(2, 98, True), (98, 2, False)])
+def test_a_vocabulary_grows_by_the_share_of_the_text_that_it_lacks(
+    tmp_path, tokenizer, num_known, num_unknown, grows
+):
+    """However many sources that text has."""
+    save_tokenizer(tokenizer, tmp_path, lowercase=False)
+    known, unknown = "학교에서 책을. " * 9_000, "뷁 뷁 뷁 뷁 뷁 " * 9_000
+    rare, often = (known, unknown) if grows else (unknown, known)
+    num_rare, num_often = sorted((num_known, num_unknown))
+    rows = [{"text": often, "source": "one"}] * num_often
+    rows += [{"text": rare, "source": f"source {n}"} for n in range(num_rare)]
+    documents = write_documents(tmp_path / "documents", rows)
+    options = enlarged(VocabConfig(extend=str(tmp_path)), documents)
+    assert options.size == (len(PIECES) + len(PIECES) // 3 if grows else "auto")

@@ -67,6 +67,9 @@ def test_repeated_documents_stand_in_the_train_split_once_a_pass(finished, tmp_p
         for folder in (finished, copy)
     )
     assert thrice == {"train": 3 * once["train"], "valid": once["valid"]}
+    counts = TokenShards(copy / "shards").index["splits"]
+    for language, of in counts["train"].items():
+        assert of["num_documents"] * 2 == of["num_document_copies"] * 3, language
     config = load_config(finished / "test.toml", ["encode.repeats.tset=2"])
     with pytest.raises(ValueError, match=r"'tset'.*test"):
         check_sources(config.encode.repeats, document_paths(finished / "clean"))

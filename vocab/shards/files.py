@@ -181,7 +181,6 @@ class TokenStream:
         self._arrays = [np.asarray(shard.tokens) for shard in self.shards]
         self.starts = np.cumsum([0, *map(len, self._arrays)], dtype=np.int64)  # and the end
         self.num_tokens = int(self.starts[-1])
-        self.num_documents = sum(len(shard.documents) - 1 for shard in self.shards)
 
     def take(self, starts: Int64s, lengths: Int64s) -> Tokens:
         """The ranges [start, start + length) one after the other; all inside the stream.

@@ -110,6 +110,20 @@ def test_a_stretch_of_a_long_text_is_found_from_fifty_letters_on(index, task):
     assert len(kinds) >= 2 * len(ITEMS[task])
 
 
+def test_text_between_two_stretches_of_an_item_stays(index):
+    rng = random.Random(4)
+    item = ITEMS["en-long"][0]
+    words = item.split()
+    middle = " ".join(words[15:-15])
+    own = english(rng, 200)[: len(middle) - 1]
+    page, _ = _planted(rng, "en", f"{' '.join(words[:15])}.\n{own}.\n{' '.join(words[-15:])}.")
+    found = decontaminate(index, page)
+    assert {match.kind for match in found.matches} == {"ngram"}
+    assert own in found.text
+    assert " ".join(words[:15]) not in found.text
+    assert " ".join(words[-15:]) not in found.text
+
+
 def test_a_sentence_within_a_line_goes_and_its_neighbours_stay(index):
     rng = random.Random(6)
     item = ITEMS["en-short"][0]
