@@ -7,14 +7,18 @@ the same command resumes a stopped one, and other options add records.
 
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from benchmarks.model_name import encoder_path, pinned
-from benchmarks.results.predictions import write_predictions, write_submissions
+from benchmarks.results.predictions import (
+    prediction_path,
+    write_predictions,
+    write_submissions,
+)
 from benchmarks.results.results import (
     RESULTS,
     Result,
@@ -27,7 +31,7 @@ from benchmarks.results.results import (
 from benchmarks.results.run_folder import read_run
 from benchmarks.sections.scores import beside_lines, terminal_lines, write_scores
 from benchmarks.tasks.labels import Classification
-from benchmarks.tasks.load import TaskData, load_tasks
+from benchmarks.tasks.load import TaskData, load_tasks, rows_digest
 from benchmarks.tasks.task import Task
 from benchmarks.training.recipe import (
     HyperParameters,
@@ -60,7 +64,7 @@ from electrify.system.progress import StopRequest, duration, log, stop_on_signal
 if TYPE_CHECKING:  # torch takes seconds: it is imported once names, folders and rows are checked
     from benchmarks.encoder import ModelSource
 
-_PROMISE = "finished fine-tunings are kept, the one that runs now is done again"
+_PROMISE = "finished fine-tunings are kept; what runs now, a search of settings too, is done again"
 
 
 def evaluate(
@@ -96,7 +100,10 @@ def evaluate(
     tasks, data = load_tasks(options)
     if noise_suite is not None:
         data = {task.name: SUITES[noise_suite].add_rows(task, data[task.name]) for task in tasks}
-    rows = {task: of_task.sha256 for task, of_task in data.items()}
+    rows = {
+        task: of_task.sha256 | {name: rows_digest(split) for name, split in of_task.further.items()}
+        for task, of_task in data.items()
+    }
     stage = evaluate_stage(config, at, rows, step, name, noise_suite or "evaluate")
     if not overwrite:
         _check_weights(stage)
@@ -127,7 +134,7 @@ def evaluate(
         results = current_results(partial)
         write_scores(results, partial)
         if noise_suite is not None:
-            effects = SUITES[noise_suite].effects(partial, results, data)
+            effects = SUITES[noise_suite].effects(partial, results)
             write_effects(partial / f"{noise_suite}.csv", effects)
         else:
             write_submissions(partial)
@@ -186,13 +193,15 @@ def fine_tune_all(
     missing, again = list[Job](), list[Result]()
     fractions = sorted(set(options.train_fractions), reverse=True)
     for task in tasks:
+        _warn_of_hidden(task, data[task.name], results.values())
         settings = settings_for(task, options, source)
         if note := few_steps_note(task, options, settings, len(data[task.name].train)):
             warn(note)
         for fraction, role in product(fractions, roles(options, task)):
             digest = settings_digest(task, data[task.name], settings, role, fraction, options)
             for seed in seeds_for(task, options):
-                if (key := f"{digest}-{seed}") in results:
+                key = f"{digest}-{seed}"
+                if key in results and _is_whole(folder, results[key], data[task.name]):
                     again += [results[key]] * (key not in shown)
                     continue
                 name = predictions_name(task.name, role, seed, fraction)
@@ -209,16 +218,35 @@ def fine_tune_all(
         )
         for job in {job.task.name: job for job in missing}.values()
     }
-    (folder / MANIFEST).unlink(missing_ok=True)  # from here on the folder changes
-    for result in again:  # the last records of a task are those that count
-        append_result(folder / RESULTS, result)
     if results:
         log(f"evaluate: {len(results)} fine-tunings are done already, {len(missing)} to do")
-    missing = search_settings(missing, list(results.values()), source, options, stop)
-    for job, result, lines in run_jobs(missing, features, source, options, stop, folder):
-        write_predictions(folder, result, lines)
-        append_result(folder / RESULTS, result)  # last: what has a record is whole
-        _log_result(result, job.label(source))
+    for result in again:  # the last records of a task are those that count
+        (folder / MANIFEST).unlink(missing_ok=True)  # from here on the folder changes
+        append_result(folder / RESULTS, result)
+    batches = [missing]
+    if options.search:  # task by task, so that a stop costs the search of one
+        batches = [[job for job in missing if job.task == task] for task in tasks]
+    for batch in batches:
+        batch = search_settings(batch, list(results.values()), source, options, stop)
+        for job, result, lines in run_jobs(batch, features, source, options, stop, folder):
+            (folder / MANIFEST).unlink(missing_ok=True)
+            write_predictions(folder, result, lines)
+            append_result(folder / RESULTS, result)  # last: what has a record is whole
+            _log_result(result, job.label(source))
+
+
+def _is_whole(folder: Path, result: Result, data: TaskData) -> bool:
+    """Whether all splits are predicted that the data has now, beside the reported one."""
+    return all(prediction_path(folder, result, split).is_file() for split in data.further)
+
+
+def _warn_of_hidden(task: Task, data: TaskData, results: Iterable[Result]) -> None:
+    hidden = {r.key for r in results if r.task == task.name and r.data_sha256 != data.sha256}
+    if hidden:
+        warn(
+            f"{task.name}: no table shows its {len(hidden)} results of other rows, which stay in "
+            f"{RESULTS}: to see both, give the task another `name`"
+        )
 
 
 def _as_kept(task: Task) -> Task:

@@ -100,7 +100,7 @@ def finetune(model: str, output: Path, options: EvaluateConfig, onnx: bool = Fal
             jobs = [Job(task, data, settings, "pretrained", seed) for seed in seeds]
             jobs = search_settings(jobs, [], source, options, stop)
             scored = trained(data, [replace(job, predictions=f"{job.seed}") for job in jobs])
-            best, _ = scored[best_of([vars(result) for result, _ in scored])]
+            best, _ = scored[best_of([_chosen_by(task, result) for result, _ in scored])]
             if len(seeds) == 1 and SPLIT_EVAL in data.split:
                 num_rows = len(data.train) + len(data.reported)
                 log(f"{task.name}: once more, on all {num_rows:,} rows")
@@ -129,6 +129,16 @@ def finetune(model: str, output: Path, options: EvaluateConfig, onnx: bool = Fal
         warn(note)
     log(f"{task.name}: {_score_text(scored, interval)}; wrote {output}")
     log(f"predict with it: electrify predict {output} FILE; {output}/README.md has the Python")
+
+
+def _chosen_by(task: Task, result: Result) -> dict[str, Any]:
+    """What a seed is chosen by: its score on dev, where other rows are reported."""
+    value = result.metrics.get(_on_dev(task), result.value)
+    return {"value": value, "degenerate": result.degenerate}
+
+
+def _on_dev(task: Task) -> str:
+    return f"dev_{task.headline}"
 
 
 def _folder(place: str, result: Result) -> Path:
@@ -172,6 +182,7 @@ def _card(
         scored=[(result.seed, percent(result.value)) for result, _ in scored],
         best=best,
         is_chosen=len(scored) > 1,
+        is_chosen_on_dev=_on_dev(task) in best.metrics,
         is_retrained=best.predictions == "all rows",
         num_rows=best.num_train_examples,
     )

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from benchmarks.encoder import ModelSource
-from benchmarks.results.predictions import score_splits
+from benchmarks.results.predictions import score_splits, with_groups
 from benchmarks.results.results import MODELS, Result, encoder_label, percent
 from benchmarks.tasks.load import TaskData
 from benchmarks.tasks.own import record_of
@@ -186,7 +186,9 @@ def run_job(
         is_kept = kept is not None and job.role == "pretrained" and task.has_auto_head
         if kept is not None and is_kept and fitted.network is not None:
             keep(kept / job.predictions, fitted.network, task, source, settings)
-    metrics = score_splits(task, data.split, fitted.predictions)
+    predictions = dict(fitted.predictions)
+    predictions[data.split] = with_groups(data.reported, predictions[data.split])
+    metrics = score_splits(task, data.split, predictions)
     reported = features.predicted[data.split].features
     used = fitted.hyper_parameters
     result = Result(
@@ -218,7 +220,7 @@ def run_job(
         train_fraction=job.train_fraction,
         **fitted.record,
     )
-    return result, fitted.predictions
+    return result, predictions
 
 
 def _doubts(job: Job, features: TaskFeatures, source: ModelSource, fitted: Finetuned) -> list[str]:

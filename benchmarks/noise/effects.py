@@ -65,7 +65,9 @@ class Effect(BaseModel):
 
 
 def write_effects(path: Path, effects: Iterable[Effect]) -> None:
-    """Write the table of a suite; p is corrected over the effects of each encoder (Holm)."""
+    """Write the table of a suite, in place of one before; p is corrected over the effects of each
+    encoder (Holm)."""
+    path.unlink(missing_ok=True)
     effects = list(effects)
     corrected: list[Effect] = []
     for encoder in dict.fromkeys(effect.encoder for effect in effects):

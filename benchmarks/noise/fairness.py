@@ -22,6 +22,7 @@ from benchmarks.tasks.load import TaskData, rows_digest
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import GoldExample, Task
 from electrify.storage.files import read_toml
+from electrify.system.progress import warn
 
 DEFAULT_TASKS = ("korean-hate-speech",)
 SPLIT = "templates"
@@ -70,13 +71,17 @@ def add_rows(task: Task, data: TaskData) -> TaskData:
     return replace(data, further={SPLIT: rows}, sha256=data.sha256 | {SPLIT: rows_digest(rows)})
 
 
-def effects(
-    folder: Path, results: Sequence[Result], data: Mapping[str, TaskData]
-) -> Iterator[Effect]:
-    results = [result for result in results if result.task in data]
+def effects(folder: Path, results: Sequence[Result]) -> Iterator[Effect]:
     for (name, encoder), own in groupby(results, lambda result: (result.task, result.role)):
-        rows = [predictions_of_result(folder, result, SPLIT) or () for result in own]
-        if all(p["probabilities"] is not None for run in rows for p in run):
+        rows = []
+        for result in own:
+            run = predictions_of_result(folder, result, SPLIT) or ()
+            if all(p["probabilities"] is not None for p in run):
+                rows.append(run)
+            else:
+                label = f"{name}, {result.encoder}, seed {result.seed}"
+                warn(f"fairness: {label} has no probabilities, and is left out")
+        if rows and name in _TASKS:
             bad = [TASKS[name].labels.index(label) for label in _TASKS[name]["unfavourable"]]
             p_bad = [{p["id"]: sum(p["probabilities"][n] for n in bad) for p in r} for r in rows]
             axes = read_templates(_TASKS[name]["language"])

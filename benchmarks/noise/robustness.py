@@ -150,12 +150,12 @@ def add_rows(task: Task, data: TaskData) -> TaskData:
     return replace(data, **changes)
 
 
-def effects(
-    folder: Path, results: Sequence[Result], data: Mapping[str, TaskData]
-) -> Iterator[Effect]:
-    for role, name in product(dict.fromkeys(result.role for result in results), data):
-        own = [result for result in results if (result.role, result.task) == (role, name)]
-        if own and (task := task_of(own[0])):
+def effects(folder: Path, results: Sequence[Result]) -> Iterator[Effect]:
+    by_encoder: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        by_encoder.setdefault((result.role, result.task), []).append(result)
+    for own in by_encoder.values():
+        if task := task_of(own[0]):
             yield from _drops(folder, task, own)
 
 
@@ -172,7 +172,10 @@ def _drops(folder: Path, task: Task, results: Sequence[Result]) -> Iterator[Effe
     values, draws = scored(task, clean)
     for (kind, strength), by_seed in perturbed_rows.items():
         mixed = {
-            seed: [by_seed[seed].get(str(p["id"]), p) for p in predictions]
+            seed: [
+                {**p, **changed} if (changed := by_seed[seed].get(str(p["id"]))) else p
+                for p in predictions
+            ]
             for seed, predictions in clean.items()
         }
         now, draws_now = scored(task, mixed)

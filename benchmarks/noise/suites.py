@@ -25,9 +25,7 @@ class Suite(Protocol):
 
     def add_rows(self, task: Task, data: TaskData) -> TaskData: ...
 
-    def effects(
-        self, folder: Path, results: Sequence[Result], data: Mapping[str, TaskData]
-    ) -> Iterable[Effect]: ...
+    def effects(self, folder: Path, results: Sequence[Result]) -> Iterable[Effect]: ...
 
 
 SUITES = {"robustness": cast(Suite, robustness), "fairness": cast(Suite, fairness)}

@@ -171,7 +171,7 @@ def token_benchmark(source: ModelSource, texts: Sequence[str]) -> Benchmark:
         said = [of[LOGITS][1:-1].argmax(-1) for of in outputs]
         right = np.array([float((a == b).sum()) for a, b in zip(said, gold, strict=True)])
         scorers = {0: lambda drawn: float(right[drawn].sum() / counts[drawn].sum())}
-        draws = resample_scores("replaced tokens", len(gold), scorers)
+        draws = resample_scores("replaced tokens", range(len(gold)), scorers)
         predictions = np.concatenate(said).astype(int).tolist()
         return Outcome(predictions, float(right.sum() / counts.sum()), draws)
 

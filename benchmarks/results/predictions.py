@@ -4,7 +4,9 @@ of GLUE's leaderboard are made of them."""
 import json
 import math
 import shutil
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from benchmarks.results.results import Result, current_results, largest_part
 from benchmarks.results.run_folder import sound_file
 from benchmarks.tasks.labels import Regression
 from benchmarks.tasks.registry import TASKS
-from benchmarks.tasks.task import Prediction, Predictions, Task
+from benchmarks.tasks.task import Example, Prediction, Predictions, Task
 from electrify.stage.folder import write_text
 from electrify.storage.files import parse_json, read_toml
 from electrify.system.outcome import UserError
@@ -53,8 +55,19 @@ def score_splits(task: Task, reported: str, predictions: SplitPredictions) -> di
 
 def undefined(predictions: Predictions) -> list[Prediction]:
     """The predictions of a model that gave no numbers: what it was asked and gold values alone."""
-    kept = ("id", "text", "gold")
+    kept = ("id", "group", "text", "gold")
     return [{key: p[key] if key in kept else None for key in p} for p in predictions]
+
+
+def with_groups(examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Prediction]:
+    """The predictions, with a "group" where several examples share their first text."""
+    counts = Counter(example.texts[0] for example in examples)
+    return [
+        {**p, "group": sha256(e.texts[0].encode()).hexdigest()[:12]}
+        if counts[e.texts[0]] > 1
+        else p
+        for e, p in zip(examples, predictions, strict=True)
+    ]
 
 
 def prediction_path(folder: Path, result: Result, split: str = "") -> Path:

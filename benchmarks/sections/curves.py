@@ -86,14 +86,34 @@ def _seeds(sample: Sample) -> dict[str, object]:
 
 
 def low_shot_lines(run: RunFolder) -> list[str]:
-    return _low_shot_table(run.low_shot.get("evaluate", ())).markdown()
+    kept, _ = _alike(run.low_shot.get("evaluate", ()))
+    return _low_shot_table(kept).markdown()
+
+
+def _alike(results: Sequence[Result]) -> tuple[list[Result], list[str]]:
+    """Those of the settings of the largest part of their task and encoder; what is left out."""
+    kept, left_out = list[Result](), list[str]()
+    largest: dict[tuple[str, str], Result] = {}
+    for result in sorted(results, key=lambda result: -result.train_fraction):
+        largest.setdefault((result.task, result.role), result)
+    for result in results:
+        whole = largest[result.task, result.role]
+        part = result.model_copy(update={"train_fraction": whole.train_fraction})
+        if protocol_differences(part, whole):
+            left_out.append(f"{result.title} on {100 * result.train_fraction:g} %")
+        else:
+            kept.append(result)
+    return kept, list(dict.fromkeys(left_out))
 
 
 def _add_low_shot(page: Page, encoder: str, results: Sequence[Result]) -> None:
     of_encoder = f" of {encoder}" if encoder else ""
     title = f"Scores{of_encoder} with a part of the training split: mean ± sd over seeds"
+    results, left_out = _alike(results)
     _low_shot_table(results, title).add_to(page)
     page.paragraph(TEXTS["low_shot"])
+    if left_out:
+        page.paragraph(f"Scored with other settings, and left out: {', '.join(left_out)}.")
     curves: dict[str, dict[str, Curve]] = {}  # by task and encoder
     for records in _parts(sorted(results, key=lambda result: result.train_fraction)):
         first = records[0]

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain
 
 from benchmarks.results.results import BASELINES, differing
 from benchmarks.results.run_folder import RunFolder
@@ -34,7 +35,7 @@ def compare(sample: Sample, other: Sample, shares_seeds: bool = False) -> Compar
     if not sample.values or not other.values:
         return Comparison("nothing to compare with" if sample.values else "not scored")
     if sample.draws and other.draws and sample.draws.ids != other.draws.ids:
-        return Comparison("not comparable", "ids of the examples differ")
+        return Comparison("not comparable", "ids or groups of the examples differ")
     gain = difference(sample.values, sample.draws, other.values, other.draws, shares_seeds)
     why = ""
     if not all(map(math.isfinite, [*sample.values.values(), *other.values.values()])):
@@ -42,7 +43,7 @@ def compare(sample: Sample, other: Sample, shares_seeds: bool = False) -> Compar
     elif min(len(sample.values), len(other.values)) < 2:
         why = "fewer than two seeds"
     elif math.isnan(gain.p):
-        why = "most resamples have no score"
+        why = "too many resamples have no score"
     return corrected([Comparison("no significant difference", why, gain)])[0]
 
 
@@ -100,25 +101,24 @@ def verdict_sentence(against: ComparedScore) -> str:
 
 @cache
 def compare_in_run(run: RunFolder) -> tuple[ComparedScore, ...]:
-    """Every encoder of a run against its baselines, and the run's own, or the first that is scored,
-    against every other encoder: one family."""
-    scores = scores_of(run)
-    own = {s.first.task: s for s in scores if s.stage == scores[0].stage}
-    return _corrected(
-        (
-            *against_baselines(scores),
-            *(
-                ComparedScore(own[s.first.task], "", s.encoder, _comparison(own[s.first.task], s))
-                for s in scores
-                if s.stage != scores[0].stage and s.first.task in own
-            ),
-        )
+    """Every encoder of a run against its baselines, a family each; and the run's own, or the first
+    that is scored, against every other encoder, one family."""
+    by_stage: dict[str, list[TaskScore]] = {}
+    for score in scores_of(run):
+        by_stage.setdefault(score.stage, []).append(score)
+    first, *others = by_stage.values() or [[]]
+    own = {score.first.task: score for score in first}
+    beside = (
+        ComparedScore(own[s.first.task], "", s.encoder, _comparison(own[s.first.task], s))
+        for s in chain.from_iterable(others)
+        if s.first.task in own
     )
+    families = (against_baselines(scores) for scores in by_stage.values())
+    return (*chain.from_iterable(families), *_corrected(beside))
 
 
 def against_baselines(scores: Sequence[TaskScore]) -> tuple[ComparedScore, ...]:
-    """Every encoder against both of its baselines, one family; nothing where those are not
-    scored."""
+    """Encoders against both of their baselines, one family; nothing where those are not scored."""
     return _corrected(
         ComparedScore(s, "", name, compare(s.pretrained, other, shares_seeds=True))
         for role, name in BASELINES.items()

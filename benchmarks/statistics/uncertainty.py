@@ -1,16 +1,19 @@
 """How sure a score is, and a difference of two: Student's t everywhere.
 
 The standard error has two parts. Examples: the variance of the score over resampled examples, with
-the same draws for every seed and every encoder, so that a difference is paired by example. Seeds:
-the variance of their mean. The two variances are added, and the degrees of freedom of the sum are
-those of Welch (1947) and Satterthwaite (1946). A grid of runs has few seeds for each variant and
+the same draws for every seed and every encoder, so that a difference is paired by example. Those of
+one text (questions of a passage, hypotheses of a premise, turns of a dialogue) are often right or
+wrong together, so they are drawn together (the cluster bootstrap, Davison and Hinkley 1997, 3.8).
+Seeds: the variance of their mean. The two variances are added, and the degrees of freedom of the
+sum are those of Welch (1947) and Satterthwaite (1946). A grid of runs has few seeds a variant and
 pools their variance over all variants (`Fit`).
 """
 
 import hashlib
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,8 +38,8 @@ Values = Mapping[int, float]  # a score by seed
 class Draws:
     """The headline of each seed on the same resampled examples."""
 
-    ids: str  # a digest of all
-    num_examples: int
+    ids: str  # a digest of all, and of their groups
+    num_groups: int  # of examples that are drawn together; one without a group is its own
     scores: Mapping[int, Floats]  # by seed, (resamples,); nan where undefined
 
     def mean(self, seeds: Sequence[int]) -> Floats:
@@ -44,10 +47,10 @@ class Draws:
 
 
 def resample(task: Task, runs: Mapping[int, Predictions]) -> Draws:
-    """Score the predictions of each seed on `NUM_RESAMPLES` resamples of the examples.
+    """Score the predictions of each seed on `NUM_RESAMPLES` resamples of the examples, by groups.
 
-    The draws depend on the ids of the examples alone: every seed and every model has the same.
-    Raises `ValueError` where seeds hold other examples.
+    The draws depend on the ids and groups of the examples alone: every seed and every model has the
+    same. Raises `ValueError` where seeds hold other examples.
     """
     # by id: two files may hold the same examples in another order
     by_place = task.hub is not None and not task.hub.has_ids
@@ -63,24 +66,37 @@ def resample(task: Task, runs: Mapping[int, Predictions]) -> Draws:
         raise UserError(
             f"{task.name}: seeds {', '.join(map(str, runs))} hold predictions of other examples"
         )
-    num_examples = len(next(iter(runs.values())))
+    # a seed that was predicted before there were groups has those of another
+    some, *_ = sorted(ordered.values(), key=lambda run: not any("group" in p for p in run))
+    groups = [p.get("group", n) for n, p in enumerate(some)]
+    digest = digests.pop()
+    if len({*groups}) < len(groups):
+        digest = hashlib.sha256("\n".join([digest, *map(str, groups)]).encode()).hexdigest()
     scorers = {
         seed: (lambda positions: math.nan)  # of a failed training
         if any(p["prediction"] is None for p in predictions)
         else task.headline_sampler(predictions)
         for seed, predictions in ordered.items()
     }
-    return resample_scores(digests.pop(), num_examples, scorers)
+    return resample_scores(digest, groups, scorers)
 
 
-def resample_scores(ids: str, num_examples: int, scorers: Mapping[int, Sampler]) -> Draws:
-    """`resample` of anything that `scorers` score, from positions of examples; `ids` is a digest of
-    the examples."""
+def resample_scores(ids: str, groups: Sequence[Hashable], scorers: Mapping[int, Sampler]) -> Draws:
+    """`resample` of anything that `scorers` score, from positions of examples, each with its group;
+    `ids` is a digest of the examples."""
     seed = int.from_bytes(hashlib.sha256(ids.encode()).digest()[:16], "big")
-    size = (NUM_RESAMPLES, num_examples)
-    drawn = np.random.default_rng(seed).integers(0, max(num_examples, 1), size)
-    scores = {seed: np.array([score(row) for row in drawn]) for seed, score in scorers.items()}
-    return Draws(ids, num_examples, scores)
+    positions = defaultdict[Hashable, list[int]](list)
+    for position, group in enumerate(groups):
+        positions[group].append(position)
+    members = [np.array(found) for found in positions.values()]
+    size = (NUM_RESAMPLES, len(members))
+    drawn = np.random.default_rng(seed).integers(0, max(len(members), 1), size)
+    if len(members) < len(groups):
+        samples = [np.concatenate([members[group] for group in row]) for row in drawn]
+    else:
+        samples = list(drawn)
+    scores = {seed: np.array([score(row) for row in samples]) for seed, score in scorers.items()}
+    return Draws(ids, len(members), scores)
 
 
 @dataclass(frozen=True)
@@ -116,7 +132,7 @@ def estimate(
     makes both undefined."""
     value = statistics.fmean(values.values()) if values else math.nan
     scores = None if draws is None else draws.mean(list(values))
-    mean = _interval(value, scores, draws, [variance_of_mean(values.values())])
+    mean = _interval(value, scores, draws, [variance_of_mean(values.values())], value in bounds)
     if not bounds[0] <= value <= bounds[1]:
         return mean
     return replace(mean, low=max(mean.low, bounds[0]), high=min(mean.high, bounds[1]))
@@ -168,19 +184,24 @@ def variance_of_mean(values: Iterable[float]) -> _Variance:
 
 
 def _interval(
-    value: float, scores: Floats | None, draws: Draws | None, of_seeds: Sequence[_Variance]
+    value: float,
+    scores: Floats | None,
+    draws: Draws | None,
+    of_seeds: Sequence[_Variance],
+    is_extreme: bool = False,
 ) -> Interval:
-    """`scores` are the value on resampled examples, (resamples,)."""
+    """`scores` are the value on resampled examples, (resamples,); `is_extreme`: the lowest or the
+    highest that there may be."""
     variances = list(of_seeds) if all(degrees for _, degrees in of_seeds) else []
     levels = ["seeds"] if variances else []
     if scores is not None and draws is not None:
         if np.isnan(scores).mean() > MAX_UNDEFINED:
             return Interval(value)
-        degrees = min(draws.num_examples, len(scores)) - 1
+        degrees = min(draws.num_groups, len(scores)) - 1
         variance = float(np.nanvar(scores))
-        if value and variance <= _ROUNDING:
-            # all are right: by the rule of three about 3 of n others need not be
-            variance = (1.5 / draws.num_examples) ** 2
+        if (value or is_extreme) and variance <= _ROUNDING:
+            # all are right, or wrong: by the rule of three about 3 of n others need not be
+            variance = (1.5 / draws.num_groups) ** 2
         variances.append((variance, degrees))
         levels.insert(0, "examples")
     if not math.isfinite(value):

@@ -179,6 +179,20 @@ def test_several_sorts_of_tasks_stopped_after_each_end_alike(
     assert [line["gold"] for line in read_predictions(path)[1]] == [None] * 25
 
 
+def test_a_file_that_comes_later_is_predicted(make_config, model_folder, started, tmp_path):
+    write_rows(tmp_path / "data")
+    ax = tmp_path / "data" / "diagnostic" / "diagnostic.tsv"
+    later = ax.rename(tmp_path / "later.tsv")
+    options = {"tasks": ["glue-mnli"], "data_dir": str(tmp_path / "data"), "num_epochs": 1}
+    config = make_config(**options)
+    evaluate(config, str(model_folder))
+    later.rename(ax)
+    for _ in range(2):
+        evaluate(config, str(model_folder))
+    assert len(started) == 2
+    assert (folder_of(config) / "submission/pretrained-0/AX.tsv").is_file()
+
+
 def test_records_of_other_options_stay_and_count_for_what_asks_for_them(
     make_config, model_folder, started, stopping, ynat_folder, tmp_path
 ):

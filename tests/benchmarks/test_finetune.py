@@ -14,8 +14,10 @@ import torch
 from transformers import AutoConfig, AutoModelForQuestionAnswering, AutoTokenizer, pipeline
 
 import electrify
+from benchmarks.finetune import finetune
 from benchmarks.jobs import run_jobs
 from electrify.cli import main
+from electrify.config.evaluate import EvaluateConfig, OwnTask
 from tests.benchmarks.conftest import FILLERS, TOPICS
 from tests.benchmarks.records import RELATION, sets, write, write_table
 
@@ -179,6 +181,31 @@ def test_of_equal_seeds_the_first_is_kept_whatever_ends_first(
     monkeypatch.setattr("benchmarks.jobs.run_jobs", reversed_jobs)
     folder = made(model_folder, tmp_path, TABLES["labels"], more=["evaluate.seeds=[3, 1]"])
     assert "of seed 3, which scored best" in (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_seed_is_chosen_on_the_rows_for_development(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scored_jobs(*given: Any) -> Any:
+        for job, result, predictions in run_jobs(*given):
+            on_dev = {"dev_accuracy": 0.1 * job.seed}
+            yield (
+                job,
+                result.model_copy(update={"value": 1 / job.seed, "metrics": on_dev}),
+                predictions,
+            )
+
+    monkeypatch.setattr("benchmarks.jobs.run_jobs", scored_jobs)
+    rows = TABLES["labels"]
+    for n, split in enumerate(("train", "dev", "test")):
+        write_table(
+            tmp_path / f"{split}.csv", [{**row, "text": f"{row['text']} {n}"} for row in rows]
+        )
+    files = {split: str(tmp_path / f"{split}.csv") for split in ("train", "dev", "test")}
+    options = EvaluateConfig(own_tasks=(OwnTask(**files),), seeds=(1, 2), num_epochs=1, min_steps=1)
+    finetune(str(model_folder), tmp_path / "best", options)
+    card = (tmp_path / "best" / "README.md").read_text(encoding="utf-8")
+    assert "of seed 2, which scored best on the rows for development" in card
 
 
 def test_words_of_an_official_task_are_scored_by_the_labels_of_its_network(

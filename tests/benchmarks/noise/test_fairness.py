@@ -38,7 +38,13 @@ def gaps_of(place: Path, shift: float) -> list[Effect]:
             probabilities = [1 - bad, bad / 2, bad / 2]
             predictions.append({"id": row.id, "prediction": "none", "probabilities": probabilities})
         put_predictions(place, result, predictions, SPLIT)
-    write_effects(place / "effects.csv", effects(place, results, {HATE_SPEECH.name: data}))
+    failed = make_result(**of_task | {"seed": 2}, split=data.split, data_sha256=data.sha256)
+    nothing = [
+        {"id": row.id, "prediction": None, "probabilities": None} for row in data.further[SPLIT]
+    ]
+    put_predictions(place, failed, nothing, SPLIT)
+    results.append(failed)  # its training failed: the others count
+    write_effects(place / "effects.csv", effects(place, results))
     return read_csv(place / "effects.csv", Effect)
 
 

@@ -76,7 +76,7 @@ def conditions_of(place: Path, data: TaskData, read: Reader) -> list[Effect]:
                 for row in examples
             ]
             put_predictions(place, result, predictions, split if split == SPLIT else "")
-    found = effects(place, results, {YNAT.name: data})
+    found = effects(place, results)
     write_effects(place / "effects.csv", found)
     return read_csv(place / "effects.csv", Effect)
 

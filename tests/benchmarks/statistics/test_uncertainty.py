@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from benchmarks.results.predictions import with_groups
 from benchmarks.statistics.scores import Sample
 from benchmarks.statistics.uncertainty import (
     NUM_RESAMPLES,
@@ -15,6 +16,7 @@ from benchmarks.statistics.uncertainty import (
     score_bounds,
     scored,
 )
+from benchmarks.tasks.task import Example
 from tests.benchmarks.conftest import t_half_width
 from tests.benchmarks.records import SST2, STSB, right_lines
 
@@ -150,11 +152,40 @@ def test_the_same_lines_in_any_order_give_the_same_draws():
     np.testing.assert_array_equal(first.scores[1], again.scores[5])
 
 
-def test_where_all_examples_are_right_others_need_not_be():
-    """About 3 of n may be wrong (the rule of three). Two that say the same differ by 0, surely."""
-    found = estimate_lines(SST2, {0: first_right(100, 100)})
-    assert (found.value, found.high) == (1.0, 1.0)
-    assert found.low == pytest.approx(0.97, abs=0.001)
+def test_examples_of_one_text_are_drawn_together():
+    """Where all of a group are alike, n groups of k say as much as n examples."""
+    alone = first_right(40, 25)
+    together = [
+        row | {"id": f"{n:02}-{k}", "group": f"{n:02}"}
+        for n, row in enumerate(alone)
+        for k in (0, 1, 2)
+    ]
+    draws = resample(SST2, {0: together})
+    assert draws.num_groups == 40
+    assert draws.scores[0].std() == pytest.approx(
+        resample(SST2, {0: alone}).scores[0].std(), rel=0.15
+    )
+    without = [{name: value for name, value in row.items() if name != "group"} for row in together]
+    assert draws.ids != resample(SST2, {0: without}).ids
+    mixed = resample(SST2, {0: without, 1: together})  # one was predicted before there were groups
+    np.testing.assert_array_equal(mixed.scores[0], draws.scores[0])
+
+
+def test_predictions_have_the_groups_of_their_first_texts():
+    examples = [
+        Example(str(n), texts) for n, texts in enumerate([("a", "b"), ("c", "d"), ("a", "e")])
+    ]
+    first, alone, second = with_groups(examples, [{"id": e.id} for e in examples])
+    assert first["group"] == second["group"]
+    assert alone == {"id": "1"}
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_where_all_examples_are_alike_others_need_not_be(value):
+    """About 3 of n may be not (the rule of three). Two that say the same differ by 0, surely."""
+    found = estimate_lines(SST2, {0: first_right(100, 100 * value)})
+    assert found.value == value
+    assert abs(found.high - found.low) == pytest.approx(0.03, abs=0.001)
     draws = resample(SST2, {0: first_right(9, 5), 1: first_right(9, 5)})
     same = difference({0: 5 / 9, 1: 5 / 9}, draws, {0: 5 / 9, 1: 5 / 9}, draws, shares_seeds=True)
     assert (same.value, same.p) == (0.0, 1.0)
