@@ -51,6 +51,7 @@ from electrify.stage.plan import (
 )
 from electrify.storage.files import read_json
 from electrify.storage.folder import Folder, explained
+from electrify.system.bundled import with_bundled
 from electrify.system.outcome import UserError
 from electrify.system.progress import is_main_process, log, warn
 from model.devices.device import overwrite, place
@@ -177,7 +178,8 @@ def trained_options(identity: Mapping[str, Any], path: Path) -> PretrainConfig:
     options = identity.get("options", {}).items()
     known = {key: value for key, value in options if key in PretrainConfig.model_fields}
     where = f"{path} was trained by an earlier version of electrify"
-    return parse_part({"pretrain": known}, where, _Trained).pretrain
+    # what is bundled has one name there, wherever it lies
+    return parse_part(with_bundled({"pretrain": known}), where, _Trained).pretrain
 
 
 def check_identity(state: Mapping[str, Any], wanted: Mapping[str, Any], where: str) -> None:

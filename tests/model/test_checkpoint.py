@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from torch import nn
 
 from electrify.storage.folder import Folder
+from electrify.system.bundled import SHIPPED, find_bundled
 from model import checkpoint as checkpoint_module
 from model.checkpoint import (
     Kept,
@@ -28,10 +29,11 @@ from model.checkpoint import (
     newest_state,
     run_identity,
     save_checkpoint,
+    trained_options,
     upload_checkpoint,
 )
 from model.optim import AdamW
-from tests.model.conftest import everything, idle_optimizer, make_config
+from tests.model.conftest import everything, idle_optimizer, make_config, with_pretrain
 
 IDENTITY = {"objective": "electra", "options": {"seed": 7}}
 
@@ -172,6 +174,14 @@ def test_a_checkpoint_of_a_run_with_another_result_is_refused(config):
     index = Path(config.output_dir) / "shards" / "index.json"
     index.write_text(index.read_text() + "\n")
     assert run_identity(config)["shards_sha256"] != identity["shards_sha256"]
+
+
+def test_what_is_bundled_is_found_from_any_folder(config, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    start = find_bundled(SHIPPED)
+    identity = run_identity(with_pretrain(config, initial_model=start))
+    assert identity["options"]["initial_model"] == SHIPPED  # the same on every machine
+    assert trained_options(identity, tmp_path).initial_model == start
 
 
 # --- copies at an address -------------------------------------------------------------------------
