@@ -238,6 +238,7 @@ def describe_run(config: RunConfig) -> list[str]:
         else:
             lines, all_seconds = lines + more, all_seconds + seconds
     lines.append(f"in all about {duration(all_seconds)} of two CPU cores")
+    lines += [f"NOTE: {warning}" for warning in config.pretrain.warnings]
     if config.removes_scored_rows:
         lines.append(
             "clean removes texts of the rows that [evaluate] scores; clean.decontaminate_against = "

@@ -379,6 +379,8 @@ class Trainer:
         )
         if step:
             log(f"resuming after step {step:,}")
+        for warning in self.config.warnings:
+            warn(warning)
         for language, number in passes.items():
             if number > 40:
                 warn(

@@ -88,8 +88,13 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_config(raw: dict[str, Any], where: str = "config") -> RunConfig:
-    """Check a config given as a dictionary (as TOML reads it)."""
-    return parse_part(_with_size_preset(raw), where, RunConfig)
+    """Check a config given as a dictionary (as TOML reads it).
+
+    `pretrain.model_fields_set` has what the config gives, without what its size fills in.
+    """
+    config = parse_part(_with_size_preset(raw), where, RunConfig)
+    config.pretrain.model_fields_set.intersection_update(raw.get("pretrain", {}))
+    return config
 
 
 # what an encoder from elsewhere is scored with unless `--set` says otherwise: few seeds, no
@@ -159,8 +164,8 @@ def _with_size_preset(raw: dict[str, Any]) -> dict[str, Any]:
     preset = SIZE_PRESETS[size]
     if pretrain.get("initial_model"):  # it has learnt what a warm-up and high rates are for
         preset = preset | {"mlm_steps_fraction": 0.0, "decay_fraction": 1.0}
-        if preset["optimizer"] == "muon":
-            preset["optimizer"] = "bias-corrected"
+        # without correction Adam's first hundreds of updates are up to seven times as large
+        preset["optimizer"] = "bias-corrected"
     if pretrain.get("objective", "electra") not in STARTS_AS_MLM:
         preset = preset | {"mlm_steps_fraction": 0.0}
     return raw | {"pretrain": preset | pretrain}

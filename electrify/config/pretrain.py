@@ -238,6 +238,16 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
         return {option: name for option, name in names.items() if name}
 
     @property
+    def warnings(self) -> list[str]:
+        """What is allowed, but seldom wanted."""
+        if not self.initial_model or "learning_rate" in self.model_fields_set:
+            return []
+        return [
+            f"pretrain.learning_rate = {self.learning_rate:g} of size {self.size!r} is for random "
+            "initialisation: set one for initial_model, usually lower"
+        ]
+
+    @property
     def generator_hidden_size(self) -> int:
         return round(self.hidden_size * self.generator_hidden_fraction)
 

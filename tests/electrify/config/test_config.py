@@ -2,12 +2,14 @@
 
 import pickle
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from electrify.config.clean import Source
 from electrify.config.fields import check_language
 from electrify.config.load import evaluation_of, load_config
+from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig, Size
 from tests.pipeline.cases import read_cases
 
 MINIMAL_TOML = """
@@ -40,6 +42,24 @@ def test_a_config_extends_another_and_its_own_keys_win(tmp_path: Path):
     path.write_text("extends = 3\n")
     with pytest.raises(ValueError, match="extends = 3 is no file name"):
         load_config(path)
+
+
+@pytest.mark.parametrize("size", get_args(Size))
+def test_a_run_from_an_earlier_model_has_adam_of_right_size_and_asks_for_a_rate(tmp_path, size):
+    (tmp_path / "x.toml").write_text(f"{MINIMAL_TOML}[pretrain]\nsize = '{size}'\n")
+
+    def options(*given: str) -> PretrainConfig:
+        return load_config(tmp_path / "x.toml", [f"pretrain.{word}" for word in given]).pretrain
+
+    preset, start = SIZE_PRESETS[size], "initial_model=a/b"
+    assert options().optimizer == preset["optimizer"]
+    assert options(start).optimizer == "bias-corrected"
+    assert options(start, "optimizer=muon").optimizer == "muon"
+    (warning,) = options(start).warnings
+    assert f"learning_rate = {preset['learning_rate']:g}" in warning
+    # the same rate is no oversight where it is set
+    assert not options(start, f"learning_rate={preset['learning_rate']}").warnings
+    assert not options().warnings
 
 
 def test_a_config_of_windows_and_a_home_are_read(tmp_path: Path, monkeypatch):
