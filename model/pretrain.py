@@ -219,6 +219,8 @@ class Trainer:
                 # an update that fp16 skipped may be one of many, of a run that has diverged
                 save_now = last or stopped or (save_due and not self._has_skipped())
                 log_now = step % config.log_every_steps == 0 or save_now
+                # the terms of two stages are of different losses: no record has both
+                log_now |= step == config.second_stage_step
                 valid_now = step % config.valid_every_steps == 0 or last
                 if (log_now or valid_now) and not math.isfinite(float(norm)):
                     raise UserError(self._divergence(float(norm), step))
