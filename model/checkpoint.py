@@ -314,10 +314,10 @@ def prolong(config: RunConfig) -> bool:
 
 def shared_steps(first: PretrainConfig, second: PretrainConfig) -> int:
     """The number of steps from the start that are equal in two runs of different schedules: in
-    learning rate, in what is trained, and in the form of the batches."""
+    learning rate, in what is trained, and in the batches, whatever a pass has of these."""
 
     def step_of(config: PretrainConfig, phases: Any, step: int) -> object:
-        phase = replace(phase_at(phases, step), first_step=0, num_steps=0)
+        phase = replace(phase_at(phases, step), first_step=0, num_steps=0, micro_batch_size=0)
         return learning_rate(step, config), stage_at(config, step), phase
 
     both = [(config, phases_of(config)) for config in (first, second)]

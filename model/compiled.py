@@ -110,7 +110,7 @@ class FastStep(ABC):
             return self._call(batches, step)
         except torch.OutOfMemoryError as error:
             rows, length = batches[0].input_ids.shape
-            raise UserError(self._advice(rows, length, _reason(error))) from None
+            raise UserError(self._advice(step, rows, length, _reason(error))) from None
 
     def _call(self, batches: Sequence[Batch], step: int) -> Result:
         stage = stage_at(self.config, step)
@@ -136,13 +136,16 @@ class FastStep(ABC):
         self._num_done += 1
         return self._result
 
-    def _advice(self, rows: int, length: int, reason: str) -> str:
+    def _advice(self, step: int, rows: int, length: int, reason: str) -> str:
         if rows == 1:
             return f"out of memory with one sequence of {length} tokens ({reason}): take less"
         fewer = next(number for number in range(rows // 2, 0, -1) if rows % number == 0)
+        number = sum(end <= step for end in self.config.curriculum_ends)
+        has_own = any(p.micro_batch_size for p in self.config.curriculum[number : number + 1])
+        key = f"curriculum[{number}].micro_batch_size" if has_own else "micro_batch_size"
         return (
             f"out of memory with micro-batches of {rows} sequences of {length} tokens ({reason}): "
-            f"set pretrain.micro_batch_size = {fewer}, which changes no gradient"
+            f"set pretrain.{key} = {fewer}, which changes no gradient"
         )
 
     def how(self) -> str:

@@ -92,7 +92,10 @@ def clean_stage(
 def stage_options(config: RunConfig, name: str) -> dict[str, Any]:
     """What decides the result of the stage whose folder has this name."""
     if name == "pretrain":
-        return _options(config.pretrain, leave_out=set(KEEPING_OPTIONS)) | {"seed": config.seed}
+        options = _options(config.pretrain, leave_out=set(KEEPING_OPTIONS)) | {"seed": config.seed}
+        for phase in options["curriculum"]:
+            phase["micro_batch_size"] = None  # as in a phase that names none
+        return options
     section = getattr(config, "encode" if name == "shards" else name)
     # of benchmarks the texts count
     options = _options(section, leave_out={"decontaminate_data_dir", "onnx"})

@@ -124,16 +124,27 @@ def test_what_fails_is_done_without_from_the_same_state_and_with_on_an_error(
         Run(model, NUM_STEPS, partial(broken, "on"), device="cpu")
 
 
-@pytest.mark.parametrize(("rows", "words"), [(6, "micro_batch_size = 3,"), (1, "one sequence")])
-def test_where_memory_ends_the_error_names_micro_batches(monkeypatch, rows: int, words: str):
+PHASES = [{"steps_fraction": 0.25}, {"steps_fraction": 0.25, "micro_batch_size": 4}]  # of 12 steps
+
+
+@pytest.mark.parametrize(
+    ("rows", "step", "words"),
+    [
+        (6, 0, r"set pretrain\.micro_batch_size = 3,"),
+        (6, 3, r"set pretrain\.curriculum\[1\]\.micro_batch_size = 3,"),
+        (6, 6, r"set pretrain\.micro_batch_size = 3,"),
+        (1, 3, "one sequence"),
+    ],
+)
+def test_where_memory_ends_the_error_names_micro_batches(monkeypatch, rows, step, words):
     def update(*arguments: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
 
-    model = random_model()
-    step, _ = make_step(model, device="cpu")
+    model = random_model(curriculum=PHASES)
+    take_step, _ = make_step(model, device="cpu")
     monkeypatch.setattr(Update, "update", update)
     with pytest.raises(ValueError, match=f"out of memory with .*{words}"):
-        step([random_batch(model, rows=rows)], 0)
+        take_step([random_batch(model, rows=rows)], step)
 
 
 def test_on_a_gpu_steps_are_compiled_and_recorded_and_elsewhere_they_are_not():

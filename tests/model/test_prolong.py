@@ -128,5 +128,6 @@ HARDER = {"curriculum": [{"steps_fraction": 0.25, "mask_fraction": 0.3}]}
     ],
 )
 def test_runs_share_the_steps_before_rate_stage_or_batches_differ(first, second, shared):
-    both = tiny(**first, num_steps=16), tiny(**second, num_steps=32)
+    # how many sequences a pass has changes no gradient
+    both = tiny(**first, num_steps=16), tiny(**second, num_steps=32, micro_batch_size=2)
     assert shared_steps(*both) == shared_steps(*reversed(both)) == shared
