@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any
 
 from huggingface_hub import ModelCardData
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from safetensors import safe_open
 
 from electrify.config.load import parse_part
 from electrify.config.pretrain import PretrainConfig
@@ -87,7 +89,7 @@ def write_cards(
     networks = exported_networks(options)
     for network in (*networks, replace(networks[0], folder=ENCODER)):
         card = layout.render(
-            **summary | {"parameters": summary["parameters"].get(network.folder)},
+            **summary | {"parameters": num_parameters(folder / network.folder)},
             name=config.name,
             dtype=config.export.dtype,
             difference=differences.get(network.folder, differences[networks[0].folder]),
@@ -133,6 +135,17 @@ def add_sections(config: RunConfig, sections: Sections) -> None:
         sections = {}
     made = as_made(config, "clean", "vocab", "pretrain", "export")
     write_cards(made, folder, manifest["counts"]["max_logit_difference"], sections)
+
+
+def num_parameters(folder: Path) -> int:
+    """Those of an exported network. A modern one has more than were trained: its embedding matrix
+    is as wide as its hidden states, and it has two labels."""
+    count = 0
+    for path in folder.glob("*.safetensors"):
+        with safe_open(path, "pt") as weights:
+            names = weights.keys()
+            count += sum(math.prod(weights.get_slice(name).get_shape()) for name in names)
+    return count
 
 
 def trained_length(config: RunConfig) -> int:

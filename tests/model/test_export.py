@@ -14,6 +14,7 @@ from model.export import _export, export_checkpoint, save_networks, verify
 from model.networks.batch import Batch
 from model.networks.electra import ElectraPretrainer
 from model.pretrain import pretrain
+from model.weights.card import num_parameters
 from model.weights.names import DETECTOR, PREDICTOR, transformers_class
 from tests.model.conftest import (
     MODERN,
@@ -60,6 +61,7 @@ def test_every_network_is_that_of_transformers(batch, tmp_path, name):
     inputs = {"input_ids": ids} if is_modern else {"input_ids": ids, "token_type_ids": types}
     encoder = AutoModel.from_pretrained(tmp_path / ENCODER, dtype=torch.float64).eval()
     assert encoder.config.architectures == [type(encoder).__name__]
+    assert num_parameters(tmp_path / ENCODER) == encoder.num_parameters()
     # sums of tables, and a folded matrix, are rounded once more
     limit = 1e-5 if is_modern or model.config.weight_sharing == "gdes" else 1e-9
     torch.testing.assert_close(
@@ -70,6 +72,7 @@ def test_every_network_is_that_of_transformers(batch, tmp_path, name):
         kind = transformers_class(PREDICTOR if head == "predicts" else DETECTOR, model.config)
         theirs = kind.from_pretrained(tmp_path / folder, dtype=torch.float64).eval()
         assert type(theirs).__name__ in theirs.config.architectures
+        assert num_parameters(tmp_path / folder) == theirs.num_parameters()
         expected = theirs(**inputs).logits
         if head == "detects":
             found = discriminate(model, ids, types)

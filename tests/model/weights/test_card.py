@@ -17,7 +17,7 @@ from electrify.stage.plan import evaluate_stage, licence_of, recommended_setting
 from electrify.stage.run import run_stage
 from model.export import export
 from model.pretrain import pretrain
-from model.weights.card import add_sections
+from model.weights.card import add_sections, num_parameters
 from tests.model.conftest import PIECES, make_config, make_run
 from tests.model.trained import records_of
 from tests.pipeline.cases import read_cases
@@ -66,6 +66,8 @@ def test_cards_say_what_was_trained_on_what(tmp_path, objective):
     for kind, text in texts.items():
         assert f"# tiny {kind.replace('_', ' ')}" in text
         assert f"| Objective | {OBJECTIVES[objective]}" in text
+        num = num_parameters(tmp_path / "run" / "export" / kind)
+        assert f"| Parameters | {num:,} |" in text
         assert f"{summary['flops_paper']:.2e} by the paper's convention" in text
         assert f"6 steps of 4 sequences, {summary['tokens']:,} tokens" in text
         assert "- Trained on sequences of at most 32 tokens. Positions 32 to 39 were" in text
