@@ -145,10 +145,9 @@ def _check_vocabulary(config: RunConfig) -> None:
 
 def _check_pretraining(config: RunConfig) -> None:
     options = config.pretrain
-    missing = check_initial(options)
-    for option, name in missing.items():
+    for option, name in check_initial(options).items():
         _check_hub("model", name, f"pretrain.{option}")
-    if options.initial_model and not missing:
+    if options.initial_model:
         from model.weights.initial import check_initial_shapes
 
         check_initial_shapes(config)

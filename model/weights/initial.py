@@ -6,6 +6,7 @@ another vocabulary are made piece by piece.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from electrify.config.run import RunConfig
 from electrify.stage.networks import detects_replaced
 from electrify.stage.plan import NETWORKS, check_initial, initial_checkpoint, output_dir, run_folder
 from electrify.storage.files import read_json
-from electrify.storage.hub import hub_failure, try_hub
+from electrify.storage.hub import file_beside, hub_failure, try_hub
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from model.checkpoint import DAMAGES, read_weights, restore_model, trained_options
@@ -92,7 +93,8 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
     """
     pretrain = config.pretrain
     source = read_source(pretrain)
-    uses_generator = _check_shapes(pretrain, source, model.shape, model.generator_shape)
+    theirs, ours = (source.shape, source.generator_shape), (model.shape, model.generator_shape)
+    uses_generator = _check_shapes(pretrain, theirs, *ours)
     pieces = read_pieces(output_dir(config) / "vocab")
     rows = [source.spell(piece) for piece in pieces]
     given = _given(source, pretrain, uses_generator)
@@ -132,24 +134,49 @@ def take_rows(matrix: Tensor, rows: Sequence[Sequence[int]]) -> Tensor:
 
 
 def check_initial_shapes(config: RunConfig) -> None:
-    """`UserError` if the initial weights cannot be read, or do not fit the config."""
+    """`UserError` if the initial weights cannot be read, or do not fit the config.
+
+    Of a model of the hub `config.json` alone is read, and nothing where the hub does not give it.
+    """
     options, vocab_size = config.pretrain, config.vocab.num_pieces  # no size that is compared
-    shapes = discriminator_shape(options, vocab_size), generator_shape(options, vocab_size)
-    _check_shapes(options, read_source(options), *shapes)
+    ours = discriminator_shape(options, vocab_size), generator_shape(options, vocab_size)
+    name, generator = options.initial_model, options.initial_generator
+    if name and check_initial(options) and not initial_checkpoint(name):
+        _check_shapes(options, (_shape_at(name), generator and _shape_at(generator)), *ours)
+    else:
+        source = read_source(options)
+        _check_shapes(options, (source.shape, source.generator_shape), *ours)
+
+
+def _shape_at(name: str) -> EncoderShape | None:
+    """Sizes of a folder of `transformers`, or of a model of the hub; None where that does not give
+    them."""
+    folder, file = Path(name).expanduser(), None
+    if not folder.is_dir():
+        with suppress(UserError):
+            file = file_beside(name, "config.json", None)
+        if file is None:
+            return None
+        folder = file.parent
+    return _shape_of(_read_config(folder)[1], folder)
 
 
 def _check_shapes(
-    config: PretrainConfig, source: InitialWeights, ours: EncoderShape, our_generator: EncoderShape
+    config: PretrainConfig,
+    both: tuple[EncoderShape | None, EncoderShape | None],
+    ours: EncoderShape,
+    our_generator: EncoderShape,
 ) -> bool:
     """Whether the earlier generator is one of the new run's kind; `UserError` naming every size
-    that differs, and the options to set."""
-    if problems := _differences(source.shape, ours):
-        options = (f"pretrain.{n} = {toml_value(getattr(source.shape, n))}" for n in problems)
+    in which one of `both` earlier networks differs, and the options to set."""
+    main, generator = both
+    if main is not None and (problems := _differences(main, ours)):
+        options = (f"pretrain.{n} = {toml_value(getattr(main, n))}" for n in problems)
         raise UserError(
             f"pretrain.initial_model = {config.initial_model!r} does not fit the config: "
             f"{', '.join(problems.values())}. Set {', '.join(options)}"
         )
-    theirs = source.generator_shape if config.has_generator else None
+    theirs = generator if config.has_generator else None
     if theirs is not None and (problems := _differences(theirs, our_generator)):
         raise UserError(
             f"the generator of {config.initial_model!r} does not fit the config: "
@@ -380,6 +407,11 @@ def _read_config(folder: Path) -> tuple[str, Any]:
     """`model_type` and the config of a network; `UserError` if it is none that can be trained on
     here."""
     path = folder / "config.json"
+    if not path.is_file() and initial_checkpoint(str(folder)):
+        raise UserError(
+            f"{folder} is a run or a checkpoint: pretrain.initial_generator takes an exported "
+            "folder, as RUN/export/generator"
+        )
     if not path.is_file():
         raise UserError(
             f"{folder} holds neither a checkpoint of ours nor a config.json of transformers; in an "
@@ -402,7 +434,9 @@ def _read_config(folder: Path) -> tuple[str, Any]:
     return kind, config
 
 
-def _modern_shape(config: Any, folder: Path) -> EncoderShape:
+def _shape_of(config: Any, folder: Path) -> EncoderShape:
+    if config.model_type != "modernbert":
+        return EncoderShape.of(config)
     is_local = [kind == "sliding_attention" for kind in config.layer_types]
     every = [*is_local[1:], False].index(False) + 1
     is_periodic = is_local == [layer % every > 0 for layer in range(len(is_local))]
@@ -455,5 +489,5 @@ def _read_network(folder: Path, network: Network | None = None) -> tuple[Weights
     if network is DETECTOR and is_modern and not detects_replaced(config.id2label):
         # its head is of another task
         theirs = {n: t for n, t in theirs.items() if n.startswith(encoder)}
-    shape = _modern_shape(config, folder) if is_modern else EncoderShape.of(config)
+    shape = _shape_of(config, folder)
     return to_our_names(theirs, network, shape), shape

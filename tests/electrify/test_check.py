@@ -61,6 +61,24 @@ def test_what_cannot_work_is_named(config, sections, named, monkeypatch: pytest.
         check_run(config(**sections))
 
 
+def test_the_sizes_of_a_model_of_the_hub_are_compared(config, monkeypatch: pytest.MonkeyPatch):
+    """By its config.json alone, and where the hub gives none there is nothing to say."""
+    read: list[str] = []
+
+    def download(name: str, file: str, revision: str | None) -> str:
+        read.append(f"{name}/{file}")
+        if name == "a/silent":
+            raise OSError("the connection is lost")
+        return f"model/shipped/ko-modern/discriminator/{file}"
+
+    monkeypatch.setattr("huggingface_hub.HfApi.repo_info", lambda *_, **__: None)
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    with pytest.raises(ValueError, match=r"'a/b' does not fit .*Set .*architecture = \"modern\""):
+        check_run(config(pretrain={"initial_model": "a/b"}))
+    check_run(config(pretrain={"initial_model": "a/silent"}))
+    assert read == ["a/b/config.json", "a/silent/config.json"]
+
+
 def test_a_folder_here_does_not_hide_a_model_of_the_hub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

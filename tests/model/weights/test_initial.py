@@ -381,6 +381,8 @@ def test_a_hub_name_is_fetched_from_the_hub(tmp_path, monkeypatch, earlier, expo
 def test_initial_options_that_contradict_each_other_are_refused(tmp_path, saved, export):
     with pytest.raises(ValueError, match="has a generator of its own"):
         start(tmp_path / "run", saved, initial_generator=str(saved))
+    with pytest.raises(ValueError, match="takes an exported folder, as RUN/export/generator"):
+        start(tmp_path / "run", export / "discriminator", initial_generator=str(saved))
     swapped = [*PIECES[:-2], PIECES[-1], PIECES[-2]]
     (export / "generator" / "vocab.txt").write_text("".join(f"{piece}\n" for piece in swapped))
     with pytest.raises(ValueError, match="another vocabulary than"):
