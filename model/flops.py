@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
-from electrify.system.machine import cpu_precision
+from electrify.system.machine import Precision, cpu_precision
 from electrify.system.progress import duration
 from model.plan import EncoderShape, Stage, network_shapes, phases_of, stages_of
 
@@ -180,6 +180,9 @@ def estimate(config: RunConfig) -> tuple[list[str], float]:
         f"one H200 in bf16 at {gpu / 1e12:.0f} TFLOP/s, as width {width} reaches": gpu,
         f"two CPU cores in {precision} at {cpu / 1e12:.2g} TFLOP/s, assumed": cpu,
     }
+    is_for_gpu = pretrain.device not in ("auto", "cpu")
+    taken = "bf16" if is_for_gpu and pretrain.precision == "auto" else precision
+    memory = memory_bytes(pretrain, vocab, taken)
     generator = f", {counts['generator']:,} in the generator" if counts["generator"] else ""
     times = [f"{duration(flops.matmul / r)} ({name})" for name, r in where.items()]
     lines = [
@@ -189,8 +192,8 @@ def estimate(config: RunConfig) -> tuple[list[str], float]:
         f"training FLOPs: {flops.matmul:.3g} in matrix products, "
         f"{flops.paper:.3g} by the paper's convention",
         f"pretraining: {', '.join(times)}",
-        f"estimated memory: {memory_bytes(pretrain, vocab) / 2**30:.1f} GiB for weights, moments "
-        "and activations",
+        f"estimated memory: {memory / 2**30:.1f} GiB for weights, moments and activations in "
+        f"{taken}",
     ]
     return lines, flops.matmul / cpu
 
@@ -200,12 +203,12 @@ def estimate(config: RunConfig) -> tuple[list[str], float]:
 _KEPT_BYTES = {"electra": 1.5, "modern": 2.0, "fp32": 2.5}
 
 
-def memory_bytes(config: PretrainConfig, vocab_size: int) -> float:
+def memory_bytes(config: PretrainConfig, vocab_size: int, precision: Precision) -> float:
     """Bytes of a step: 16 a parameter, and what backward keeps of the main network: about
     16 H + 3 I numbers a layer and token of a micro-batch."""
     tokens = max(phase.micro_batch_size * phase.sequence_length for phase in phases_of(config))
     size, _ = network_shapes(config, vocab_size)
     per_layer = 16 * size.hidden_size + 3 * size.intermediate_size
     kept = size.num_hidden_layers * per_layer + 6 * size.embedding_size
-    width = _KEPT_BYTES["fp32" if config.precision == "fp32" else config.architecture]
+    width = _KEPT_BYTES["fp32" if precision == "fp32" else config.architecture]
     return 16 * parameter_counts(config, vocab_size)["trained"] + width * tokens * kept

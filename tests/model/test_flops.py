@@ -98,6 +98,15 @@ def test_estimate_serves_every_objective(name: str):
     assert float(memory.split()[2]) > 16 * counts["trained"] / 2**30
 
 
+@pytest.mark.parametrize(("flag", "taken"), [(None, "fp32"), ("amx_bf16", "bf16")])
+def test_memory_is_that_of_the_precision_that_auto_comes_to(monkeypatch, flag, taken):
+    monkeypatch.setattr("electrify.system.machine.bf16_flag", lambda: flag)
+    memory = {name: estimate(run_of(precision=name))[0][-1] for name in ("auto", "fp32", "bf16")}
+    assert memory["auto"] == memory[taken]
+    assert float(memory["fp32"].split()[2]) > float(memory["bf16"].split()[2])
+    assert estimate(run_of(device="cuda"))[0][-1] == memory["bf16"]  # this CPU says nothing of it
+
+
 @pytest.mark.parametrize("device", CASES["peaks"])
 def test_peaks_by_the_name_a_device_gives_itself(device: str):
     found = [peak_flops(device, precision) / 1e12 for precision in ("fp16", "bf16", "fp32")]
