@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 from transformers.utils.logging import disable_progress_bar
 
+from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import write_json
 from electrify.stage.networks import ENCODER, make_portable, save_network, write_pooling
 from electrify.stage.plan import (
     TOKENIZER_FILES,
+    checkpoint_step,
     checkpoints_of,
     export_stage,
     output_dir,
@@ -99,6 +101,7 @@ def _export(config: RunConfig, folder: Path, step: int | None) -> Mapping[str, A
     run = output_dir(config)
     checkpoint = newest(run / "pretrain") if step is None else checkpoints_of(run, [step])[step]
     options = trained_options(_identity_of(checkpoint, run), checkpoint)
+    _check_stage(options, checkpoint)
     config = config.model_copy(update={"pretrain": options})
     data = SequenceData(config, "valid")
     model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special).eval()
@@ -123,6 +126,23 @@ def _export(config: RunConfig, folder: Path, step: int | None) -> Mapping[str, A
             "or train on with a longer pretrain.sequence_length"
         )
     return {"checkpoint": checkpoint.name, "max_logit_difference": differences}
+
+
+def _check_stage(options: PretrainConfig, checkpoint: Path) -> None:
+    """Warn of a checkpoint of the MLM warm-up; `UserError` for one before the discriminator
+    begins."""
+    if checkpoint_step(checkpoint) > options.second_stage_step:
+        return
+    if options.generator_steps:
+        raise UserError(
+            f"{checkpoint} is of the first stage, in which the generator alone is trained: name a "
+            f"step after {options.generator_steps:,}"
+        )
+    if options.mlm_steps:
+        warn(
+            f"{checkpoint} is of the MLM warm-up ({options.mlm_steps:,} steps), which trains "
+            "neither the detection head nor the generator: the encoder alone is of use"
+        )
 
 
 def save_networks(model: ElectraPretrainer, folder: Path, dtype: str = "float32") -> None:

@@ -113,6 +113,23 @@ def test_what_is_exported_is_what_was_trained_whatever_the_config_says_now(tmp_p
     assert there["num_attention_heads"] == config.pretrain.num_attention_heads > 1
 
 
+@pytest.mark.parametrize("options", [VARIANTS["electra-two-stage"], {"mlm_steps_fraction": 0.5}])
+def test_a_detector_that_is_not_trained_yet_is_none(tmp_path, options, caplog):
+    """At the end of the first stage, of 6 steps, nothing of the second has begun."""
+    steps = {"num_steps": 12, "checkpoint_every_steps": 2, "keep_checkpoints": 6}
+    config = make_run(tmp_path / "run", num_hidden_layers=1, **steps, **options)
+    pretrain(config)
+    _export(config, tmp_path / "later", 8)
+    assert "first stage" not in caplog.text
+    assert "MLM warm-up" not in caplog.text
+    if "objective" in options:
+        with pytest.raises(ValueError, match="name a step after 6"):
+            _export(config, tmp_path / "early", 6)
+    else:
+        _export(config, tmp_path / "early", 6)
+        assert "MLM warm-up (6 steps)" in caplog.text
+
+
 def test_the_encoder_of_a_checkpoint_is_exported_before_its_run_ends(tmp_path):
     """With what it was trained with, which must be there."""
     run, target = tmp_path / "run", tmp_path / "exported"
