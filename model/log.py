@@ -172,7 +172,8 @@ class MetricsWindow:
         * `loss`, `discriminator_loss`, `baseline_loss`: as trained, each term a mean over its unit;
         * `generator_loss`: -log p(original) of the generator at the chosen positions;
           `generator_accuracy`: its first guesses that are right, where the token was hidden.
-          `language_loss`, `language_accuracy`: those of the main network;
+          `language_loss`, `language_accuracy`: those of the main network. A tie for the first guess
+          counts as right; in bf16, which has eight bits for a logit, there are more of them;
         * `replaced_fraction`: of the tokens whose detection counts, as is `tokens` of a language;
         * `rtd_*`: detection over the same tokens, with threshold 0.5. `rtd_loss` is the mean binary
           cross-entropy; `rtd_auc` is nan where all or none are replaced.
