@@ -142,7 +142,8 @@ def check_initial_shapes(config: RunConfig) -> None:
     ours = discriminator_shape(options, vocab_size), generator_shape(options, vocab_size)
     name, generator = options.initial_model, options.initial_generator
     if name and check_initial(options) and not initial_checkpoint(name):
-        _check_shapes(options, (_shape_at(name), generator and _shape_at(generator)), *ours)
+        theirs = _shape_at(name), _shape_at(generator) if generator else None
+        _check_shapes(options, theirs, *ours)
     else:
         source = read_source(options)
         _check_shapes(options, (source.shape, source.generator_shape), *ours)
