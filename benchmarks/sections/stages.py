@@ -66,7 +66,7 @@ def add_model(page: Page, run: RunFolder) -> None:
     if summary:
         rows |= {
             "vocabulary": summary.get("vocab_size"),
-            "parameters of the discriminator": count["discriminator"],
+            "parameters of the discriminator, as trained": count["discriminator"],
             "parameters of the generator": count["generator"] or None,
             "parameters trained, shared ones once": count["trained"],
             "pretraining steps": summary["num_steps"],
