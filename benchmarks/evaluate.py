@@ -125,7 +125,8 @@ def evaluate(
             with stop_on_signal(_PROMISE) as stop:
                 fine_tune_all(partial, options, tasks, data, source, stop)
         except ValueError:
-            if (partial / MANIFEST).exists():  # nothing was added to the finished folder
+            # nothing was added to the finished folder, which a fetch may have put back already
+            if (partial / MANIFEST).exists() and not stage.folder.exists():
                 partial.replace(stage.folder)
                 (stage.folder / PLAN).unlink(missing_ok=True)
             elif not (partial / RESULTS).exists():

@@ -37,7 +37,7 @@ from electrify.system.progress import Progress, is_main_process, log
 WORK_DIR = "ELECTRIFY_WORK_DIR"  # environment variable: local folders of such runs go there
 REPORTS = ("report.html", "report.md")
 _ADDRESS = ".address"  # file of the local folder
-_SENT = ".sent"  # in a stage folder that stands at the address as it stands here
+SENT = ".sent"  # in a stage folder that stands at the address as it stands here
 # of a stage: no `.partial` and the like, and not of another run below this one
 _MANIFEST = re.compile(rf"([^./][^/]*(?<!\.partial))/{re.escape(MANIFEST)}")
 Run = TypeVar("Run", bound=EvaluationRun)
@@ -117,14 +117,14 @@ def _fetch(run: Path) -> None:
     with _remote_folder(run, "read") as remote:
         assert remote is not None
         stages = [match[1] for match in map(_MANIFEST.fullmatch, remote.files()) if match]
-        for marker in run.glob(f"*/{_SENT}"):
+        for marker in run.glob(f"*/{SENT}"):
             if marker.parent.name not in stages:  # it was removed there, and is sent again
                 marker.unlink()
         for stage in stages:
             folder = run / stage
             recover(folder)
             if _is_equal_at(remote, folder):
-                (folder / _SENT).touch()
+                (folder / SENT).touch()
                 continue
             with stage_lock(folder):
                 _take(remote, folder)
@@ -142,13 +142,13 @@ def take_over(folder: Path) -> None:
 
 def _take(remote: Folder, folder: Path) -> None:
     if not _is_equal_at(remote, folder):
-        if folder.exists() and not (folder / _SENT).exists():
+        if folder.exists() and not (folder / SENT).exists():
             raise UserError(
                 f"{folder.name} differs here ({folder}) and at {remote.url(folder.name)}: remove "
                 "the one that you do not want to keep"
             )
         copy_stage(remote, folder.name, folder)
-    (folder / _SENT).touch()
+    (folder / SENT).touch()
 
 
 def _is_equal_at(remote: Folder, folder: Path) -> bool:
@@ -212,13 +212,13 @@ def withdraw(folder: Path) -> None:
     """Remove the manifest of a stage at the address before the stage is replaced here."""
     with _remote_folder(folder.parent, "written") as remote:
         if remote:
-            (folder / _SENT).unlink(missing_ok=True)
+            (folder / SENT).unlink(missing_ok=True)
             remote.remove(f"{folder.name}/{MANIFEST}")
 
 
 def is_sent(folder: Path) -> bool:
     """Whether a finished stage stands at its run's address, where it has one."""
-    return address_of(folder.parent) is None or (folder / _SENT).exists()
+    return address_of(folder.parent) is None or (folder / SENT).exists()
 
 
 def push(folder: Path) -> None:
@@ -230,7 +230,7 @@ def push(folder: Path) -> None:
         assert remote is not None
         names = (*read_manifest(folder)["files"], MANIFEST)
         remote.put_whole(stage, {name: folder / name for name in names}, last=MANIFEST)
-        (folder / _SENT).touch()
+        (folder / SENT).touch()
         remote.remove_folder(f"{stage}.partial", first=PLAN)
         log(f"{stage}: sent to {remote.url(stage)}")
 

@@ -25,7 +25,7 @@ from electrify.stage.folder import (
     stage_lock,
     write_json,
 )
-from electrify.stage.remote import claim, is_sent, push, take_over, withdraw
+from electrify.stage.remote import SENT, claim, is_sent, push, take_over, withdraw
 from electrify.system.outcome import NO_ROOM, UserError
 from electrify.system.progress import Stopped, log
 
@@ -72,10 +72,11 @@ def run_stage(
 
 
 def _reopen(stage: Stage) -> None:
-    """Let a finished folder be the partial one, for further records. A kill leaves either."""
+    """Let a finished folder be the partial one, for further records. A kill leaves either, and at
+    the run's address the finished stage."""
     if (stage.folder / MANIFEST).exists() and not stage.partial.exists():
         write_json(stage.folder / PLAN, canonical(stage.plan))
-        withdraw(stage.folder)
+        (stage.folder / SENT).unlink(missing_ok=True)
         stage.folder.replace(stage.partial)
 
 

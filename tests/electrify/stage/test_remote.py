@@ -252,6 +252,33 @@ def test_checkpoints_of_another_plan_are_dropped_on_demand_alone(machine, addres
     assert there(address).keys() == {f"pretrain/{MANIFEST}"}
 
 
+def test_a_lost_machine_takes_no_finished_scores_with_it(machine, memory):
+    """Where it was adding to them; the same machine resumes its own work."""
+
+    def scores(run: Path, tasks: str) -> Stage:
+        inputs = {"data": tasks}
+        return Stage("evaluate", run / "evaluate", {}, inputs, resumable=True, keyed=True)
+
+    def add(folder: Path) -> dict[str, int]:
+        with (folder / "results.jsonl").open("a") as file:
+            file.write("a score\n")
+        return {}
+
+    def lost(folder: Path) -> dict[str, int]:
+        add(folder)
+        raise KeyboardInterrupt
+
+    assert run_stage(scores(machine("one", memory), "nli"), add)
+    with pytest.raises(KeyboardInterrupt):
+        run_stage(scores(machine("one", memory), "nli, sts"), lost)
+    assert whole(memory, "evaluate")
+    assert run_stage(scores(machine("two", memory), "nli"), refuse) is False
+    run = machine("one", memory)
+    assert run_stage(scores(run, "nli, sts"), add)
+    assert (run / "evaluate" / "results.jsonl").read_text() == "a score\n" * 3
+    assert whole(memory, "evaluate")
+
+
 # --- a service that fails -------------------------------------------------------------------------
 
 
