@@ -99,6 +99,7 @@ def evaluate(
         log(f"{model} is read at its commit {commit}")
     tasks, data = load_tasks(options)
     if noise_suite is not None:
+        log(f"{noise_suite}: looks at {', '.join(task.name for task in tasks)}")
         data = {task.name: SUITES[noise_suite].add_rows(task, data[task.name]) for task in tasks}
     rows = {
         task: of_task.sha256 | {name: rows_digest(split) for name, split in of_task.further.items()}

@@ -254,8 +254,10 @@ def _benchmark_texts(config: "RunConfig", overwrite: bool) -> Path | None:
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     if not (config.clean.decontaminate_against or config.removes_scored_rows):
         return None  # the stage needs nothing of benchmarks/
+    from benchmarks.noise.suites import with_default_tasks
     from benchmarks.tasks.texts import dump_benchmarks
 
+    config = config.model_copy(update={"evaluate": with_default_tasks(config.evaluate)})
     return dump_benchmarks(config, overwrite)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from electrify.config.clean import Source
+from electrify.config.evaluate import EvaluateConfig
 from electrify.config.fields import NOISE_SUITES
 from electrify.config.load import flatten, load_config, toml_value
 from electrify.config.run import EvaluationRun, ExportConfig, RunConfig
@@ -155,13 +156,21 @@ def _check_pretraining(config: RunConfig) -> None:
 
 
 def _check_evaluation(config: RunConfig) -> None:
-    if not config.evaluate.has_tasks:
-        return
     from benchmarks.tasks.load import HUB, check_data
 
-    for task, folder in check_data(config.evaluate):
+    found = (pair for options in _evaluations(config.evaluate) for pair in check_data(options))
+    for name, (task, folder) in {task.name: (task, folder) for task, folder in found}.items():
         if task.hub and str(folder) == HUB:
-            _check_hub("dataset", task.hub.path, f"evaluate: {task.name}")
+            _check_hub("dataset", task.hub.path, f"evaluate: {name}")
+
+
+def _evaluations(options: EvaluateConfig) -> list[EvaluateConfig]:
+    """The options of each evaluation of a run: of the tasks as they are, then of each suite of
+    noise. `UserError` for a suite that can look at none of the tasks."""
+    from benchmarks.noise.suites import noise_options
+
+    plain = [options] if options.has_tasks else []
+    return [*plain, *(noise_options(options, suite) for suite in options.noise_suites)]
 
 
 def _check_hub(kind: str, name: str, key: str) -> None:
@@ -251,10 +260,11 @@ def describe_run(config: RunConfig) -> list[str]:
             f"licence: {bundled_name(start)} is {licence}, which asks to share alike: so are the "
             "weights of this run, and who passes them on names where they are from"
         )
+    is_scored = config.evaluate.has_tasks or config.evaluate.noise_suites
     lines += [
         describe_precision(f"{name}.precision", section.precision)
         for name, section in (("pretrain", config.pretrain), ("evaluate", config.evaluate))
-        if section.device in ("auto", "cpu") and (name == "pretrain" or config.evaluate.has_tasks)
+        if section.device in ("auto", "cpu") and (name == "pretrain" or is_scored)
     ]
     return lines
 
@@ -316,10 +326,8 @@ def corpus_cost(
 
 def evaluation_cost(config: RunConfig) -> tuple[list[str], float]:
     """Number of fine-tunings and their time, by the official numbers of rows of the tasks, at half
-    the longest length; and its seconds on two CPU cores."""
-    options = config.evaluate
-    if not options.has_tasks:
-        return [], 0.0
+    the longest length; and its seconds on two CPU cores. Rows that suites of noise add are not
+    counted."""
     from benchmarks.tasks.load import check_data, load_tasks
     from benchmarks.training.recipe import hyper_parameters, seeds_for
     from model.flops import parameter_counts
@@ -328,13 +336,15 @@ def evaluation_cost(config: RunConfig) -> tuple[list[str], float]:
     pretrain, vocab_size = config.pretrain, config.vocab.num_pieces
     parameters = parameter_counts(pretrain, vocab_size)["discriminator"]
     parameters -= discriminator_shape(pretrain, vocab_size).embedding_parameters
-    own = options.model_copy(update={"tasks": (), "suites": ()})
-    data = load_tasks(own)[1] if options.own_tasks else {}
-    num_encoders = 1 + options.random_init_control
-    num_encoders += bool(pretrain.initial_model and options.start_control)
-    recommended = recommended_settings(config)
+    own = config.evaluate.model_copy(update={"tasks": (), "suites": ()})
+    data = load_tasks(own)[1] if own.own_tasks else {}
     num_jobs, flops = 0, 0.0
-    for task, _ in check_data(options):
+    evaluations = _evaluations(config.evaluate)
+    for options, task in ((each, task) for each in evaluations for task, _ in check_data(each)):
+        num_encoders = 1 + options.random_init_control
+        if options is config.evaluate:  # the start is scored on the tasks as they are alone
+            num_encoders += bool(pretrain.initial_model and options.start_control)
+        recommended = recommended_settings(config.model_copy(update={"evaluate": options}))
         settings = hyper_parameters(task, options, pretrain.hidden_size, recommended)
         count = len(set(options.train_fractions)) * len(seeds_for(task, options))
         count = num_encoders * (count + len(options.search.trials if options.search else ()))
@@ -347,6 +357,8 @@ def evaluation_cost(config: RunConfig) -> tuple[list[str], float]:
         length = settings.max_sequence_length / 2
         num_jobs += count
         flops += count * length * parameters * (6 * trained + 2 * num_predicted)
+    if not num_jobs:
+        return [], 0.0
     times = [f"{duration(flops / rate)} ({name}, assumed)" for name, rate in _DEVICES.items()]
     line = f"evaluate: {num_jobs} fine-tunings, about {flops:.3g} FLOPs: {', '.join(times)}"
     return [line], flops / _DEVICES["two CPU cores"]

@@ -12,7 +12,6 @@ from benchmarks.tasks.registry import TASKS, tasks_of
 from benchmarks.tasks.task import Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.system.outcome import UserError
-from electrify.system.progress import log
 
 
 class Suite(Protocol):
@@ -40,6 +39,14 @@ _FINETUNING: Mapping[str, Any] = {
 }
 
 
+def with_default_tasks(options: EvaluateConfig) -> EvaluateConfig:
+    """The options with the tasks that their suites look at, where they name none."""
+    if options.has_tasks:
+        return options
+    names = (name for suite in options.noise_suites for name in SUITES[suite].DEFAULT_TASKS)
+    return options.model_copy(update={"tasks": tuple(dict.fromkeys(names))})
+
+
 def noise_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
     """The options of the fine-tunings that a suite looks at: the config's, and `_FINETUNING` where
     it names no recipe. The tasks are those of the config that the suite can look at, or where it
@@ -54,7 +61,6 @@ def noise_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
             f"{suite} cannot look at {', '.join(task.name for task in named)}; name others, or "
             f"none for {', '.join(default)}"
         )
-    log(f"{suite}: looks at {', '.join(names)}")
     changes: dict[str, Any] = {
         "suites": (),
         "tasks": tuple(name for name in names if name in TASKS),

@@ -73,7 +73,8 @@ class RunConfig(EvaluationRun):
     @property
     def removes_scored_rows(self) -> bool:
         """Whether documents are compared with the rows of the tasks that are scored."""
-        return self.clean.decontaminate_against is None and self.evaluate.has_tasks
+        is_scored = self.evaluate.has_tasks or bool(self.evaluate.noise_suites)
+        return self.clean.decontaminate_against is None and is_scored
 
     @model_validator(mode="after")
     def _mixed_languages_are_there(self) -> Self:

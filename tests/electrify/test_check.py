@@ -51,6 +51,8 @@ def config(tmp_path: Path):
         ({"pretrain": {"initial_model": "none/such"}}, "none/such.*HF_HUB_OFFLINE"),
         ({"output_dir": "nosuch://bucket/run"}, "output_dir = 'nosuch://bucket/run'"),
         ({"evaluate": {"tasks": ["klue-ynat"], "data_dir": "hub"}}, "klue-ynat.*HF_HUB_OFFLINE"),
+        ({"evaluate": {"suites": ["robustness"], "data_dir": "none"}}, "no data of klue-ynat"),
+        ({"evaluate": {"suites": ["fairness"], "tasks": ["glue-cola"]}}, "cannot look at glue-c"),
     ],
 )
 def test_what_cannot_work_is_named(config, sections, named, monkeypatch: pytest.MonkeyPatch):
@@ -103,6 +105,8 @@ def test_every_stage_has_a_cost(config, tmp_path: Path):
     assert "4 fine-tunings" in evaluation_cost(run)[0][0]  # two seeds, two encoders
     searched = config(evaluate=own | {"search": {"learning_rate": [1e-4, 3e-4, 1e-3]}})
     assert "10 fine-tunings" in evaluation_cost(searched)[0][0]  # three trials of each encoder
+    noisy = config(evaluate=own | {"suites": ["robustness"]})
+    assert "8 fine-tunings" in evaluation_cost(noisy)[0][0]
 
 
 def test_text_that_is_not_read_is_named_with_its_field(config):

@@ -133,6 +133,7 @@ def test_what_is_scored_is_looked_for_unless_something_else_is_named(data, tmp_p
         assert bool(folder) == bool(named)
     assert [path.name for path in Path("out/benchmark-texts").iterdir()] == ["klue-wos.jsonl"]
     raw["clean"].pop("decontaminate_against")
+    assert parse_config(raw | {"evaluate": {"suites": ["fairness"]}}).removes_scored_rows
     raw["evaluate"]["data_dir"], raw["output_dir"] = "none", "other"
     with pytest.raises(ValueError, match=r"`clean\.decontaminate_against=\[\]` leaves that out"):
         dump_benchmarks(parse_config(raw))
