@@ -125,6 +125,8 @@ def evaluate(
     from benchmarks.evaluate import evaluate, evaluate_start
     from electrify.stage.plan import named_checkpoint
 
+    if model is None:
+        _warn_of_uncompared(config)
     suites: list[str | None] = [*config.evaluate.noise_suites]
     if not suites or (config.evaluate.has_tasks and not noise_alone):
         suites.insert(0, None)
@@ -254,11 +256,23 @@ def _benchmark_texts(config: "RunConfig", overwrite: bool) -> Path | None:
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     if not (config.clean.decontaminate_against or config.removes_scored_rows):
         return None  # the stage needs nothing of benchmarks/
-    from benchmarks.noise.suites import with_default_tasks
     from benchmarks.tasks.texts import dump_benchmarks
 
-    config = config.model_copy(update={"evaluate": with_default_tasks(config.evaluate)})
-    return dump_benchmarks(config, overwrite)
+    return dump_benchmarks(_with_default_tasks(config), overwrite)
+
+
+def _warn_of_uncompared(config: "EvaluationRun") -> None:
+    from benchmarks.tasks.texts import warn_of_uncompared
+    from electrify.config.run import RunConfig
+
+    if isinstance(config, RunConfig):
+        warn_of_uncompared(_with_default_tasks(config))
+
+
+def _with_default_tasks(config: "RunConfig") -> "RunConfig":
+    from benchmarks.noise.suites import with_default_tasks
+
+    return config.model_copy(update={"evaluate": with_default_tasks(config.evaluate)})
 
 
 def _folder(config: "EvaluationRun", stage: str) -> Path:

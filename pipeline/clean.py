@@ -30,7 +30,7 @@ from apache_beam.pvalue import TaggedOutput
 from electrify.config.clean import CleanConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import digest_of, fingerprint
-from electrify.stage.plan import clean_stage
+from electrify.stage.plan import COMPARED, clean_stage
 from electrify.stage.run import run_stage
 from electrify.system.machine import keep_little_memory, return_freed_memory
 from electrify.system.outcome import UserError
@@ -237,7 +237,7 @@ def clean(
             _run(pipeline, batches, shared)
             tally = _finish(folder, shared, batches, options)
         write_report(tally, folder)
-        return _summary(tally)
+        return {**_summary(tally), COMPARED: tasks}
 
     run_stage(stage, work, overwrite)
 

@@ -5,10 +5,12 @@ depth of the data folder. Of a file of the user's a text may be a value of JSON 
 of a table, a line, a list of words, or a column of words with their tags (CoNLL).
 """
 
+import functools
 import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from glob import glob
 from itertools import zip_longest
 from pathlib import Path
@@ -25,12 +27,13 @@ from benchmarks.tasks.load import (
     load_tasks,
     official_names,
 )
-from benchmarks.tasks.registry import SUITES, TASKS
+from benchmarks.tasks.registry import SUITES, TASKS, tasks_of
 from benchmarks.tasks.rows import mark_and_type
 from benchmarks.tasks.task import Task
 from electrify.config.fields import TEXT_NAMES, unknown_texts
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, write_text
+from electrify.stage.plan import compared_tasks, output_dir
 from electrify.storage.encodings import decode_file
 from electrify.storage.tables import has_header, read_table
 from electrify.system.outcome import UserError
@@ -47,8 +50,8 @@ _WORD_CHARACTERS = 11  # what is longer may be a sentence of a language without 
 
 def dump_benchmarks(config: RunConfig, overwrite: bool = False) -> Path | None:
     """Dump what `clean.decontaminate_against` names into `<output_dir>/benchmark-texts`; where it
-    is left out, the rows that `[evaluate]` scores, unless the corpus is finished and stays. The
-    folder, or None if there is nothing to dump."""
+    is left out, the rows that `[evaluate]` scores, unless the corpus is finished and stays (see
+    `warn_of_uncompared`). The folder, or None if there is nothing to dump."""
     names, folder = config.clean.decontaminate_against, Path(config.output_dir) / "benchmark-texts"
     is_finished = (folder.with_name("clean") / MANIFEST).exists()
     if config.removes_scored_rows and (overwrite or not is_finished):
@@ -57,10 +60,33 @@ def dump_benchmarks(config: RunConfig, overwrite: bool = False) -> Path | None:
     elif names:
         texts, why = named_texts(names, _data_dirs(config)), ""
     else:
+        warn_of_uncompared(config)
         return None
     tasks = ", ".join(path.name.removesuffix(_ENDING) for path in write_texts(texts, folder))
     log(f"decontaminate: the texts of {tasks}, in {folder}{why}")
     return folder
+
+
+def warn_of_uncompared(config: RunConfig) -> None:
+    """Warn of the tasks whose scored rows a finished corpus may hold, as they were named later."""
+    compared = compared_tasks(config)
+    if compared is None or not config.removes_scored_rows:
+        return
+    with suppress(UserError):  # who scores says what is missing
+        if {task.name for task in tasks_of(config.evaluate)} <= {*compared}:
+            return
+        names = [task.name for task, _ in check_data(config.evaluate)]
+        if left := [name for name in names if name not in compared]:
+            _warn_once(
+                f"{output_dir(config) / 'clean'} was not compared with {', '.join(left)}, and may "
+                "hold their rows: remove it and run again to have them removed"
+            )
+
+
+@functools.cache
+def _warn_once(text: str) -> None:
+    """Of a run `clean` and `evaluate` both say it."""
+    warn(text)
 
 
 def _scored_texts(config: RunConfig) -> dict[str, dict[SplitText, None]]:

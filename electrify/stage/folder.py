@@ -61,6 +61,7 @@ class Stage:
     rewritten: tuple[str, ...] = ()  # patterns of files that later verbs rewrite: not compared
     reads: Mapping[str, Path] = field(default_factory=dict)  # by verb: folders of stages before it
     keyed: bool = False  # its records say what made each: work of other plans is continued, too
+    change: str | None = None  # why a finished folder is outdated, where the plan does not say it
 
     @property
     def partial(self) -> Path:
@@ -74,10 +75,10 @@ class Stage:
 
 def outdated(stage: Stage) -> str | None:
     """Why the folder has to be made: there is none, or the first difference of its manifest from
-    the plan. None if it is done."""
+    the plan, or `change`. None if it is done."""
     if not stage.folder.exists():
         return f"no {stage.folder} yet"
-    return difference(read_manifest(stage.folder), stage)
+    return difference(read_manifest(stage.folder), stage) or stage.change
 
 
 def difference(plan: Mapping[str, Any], stage: Stage) -> str | None:

@@ -43,6 +43,7 @@ KEEPING_OPTIONS = (
     "num_devices",
     *TrackerOptions.model_fields,
 )
+COMPARED = "compared_with"  # in the counts of `clean`: tasks and files whose texts were removed
 CARD = "README.md"  # the model card of an exported network
 FINETUNING = "finetuning.json"  # beside an encoder: the settings of fine-tuning that suit it
 # stage folder -> the verb that makes it, in the order of a run
@@ -85,8 +86,21 @@ def clean_stage(
     }
     if benchmark_texts is not None and config.clean.decontaminate_against is not None:
         inputs["benchmark texts"] = _files_digest(benchmark_texts)
-    options = stage_options(config, "clean")
-    return Stage("clean", output_dir(config) / "clean", options, inputs)
+    options, change = stage_options(config, "clean"), None
+    if config.clean.decontaminate_against == () and (tasks := compared_tasks(config)):
+        change = f"config decontaminate_against changed from what is scored, {tasks!r}, to []"
+    return Stage("clean", output_dir(config) / "clean", options, inputs, change=change)
+
+
+def compared_tasks(config: RunConfig) -> list[str] | None:
+    """The tasks with whose texts a finished corpus was compared; None of one that does not say, or
+    where there is none."""
+    try:
+        counts = read_manifest(output_dir(config) / "clean")["counts"]
+    except UserError:
+        return None
+    tasks: list[str] | None = counts.get(COMPARED)
+    return tasks
 
 
 def stage_options(config: RunConfig, name: str) -> dict[str, Any]:

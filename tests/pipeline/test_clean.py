@@ -216,6 +216,20 @@ def test_benchmark_texts_are_removed(tmp_path):
         clean(config, [], overwrite=False, benchmark_texts=folder)
     clean(config, [], overwrite=True, benchmark_texts=folder)  # at the same path, in this process
     assert [row["detail"] for row in removed(out)] == [f"문답: sentence: {sentence(0)[:-1]}"]
+    # of what is scored, a later set of tasks changes nothing, and none at all does
+    scored, kept = (
+        config.model_copy(
+            update={"clean": config.clean.model_copy(update={"decontaminate_against": against})}
+        )
+        for against in (None, ())
+    )
+    clean(scored, [], overwrite=True, benchmark_texts=folder)
+    clean(scored, [], overwrite=False)
+    with pytest.raises(ValueError, match=r"decontaminate_against changed from .*'a'.* to \[\]"):
+        clean(kept, [], overwrite=False)
+    clean(kept, [], overwrite=True)
+    assert removed(out) == []
+    clean(kept, [], overwrite=False)
 
 
 _DATA = ("hong@naver.com", "kim&#64;daum.net", "010-1234-5678", "010-2345-6789", "900101-1234567")

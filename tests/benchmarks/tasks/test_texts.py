@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.tasks.texts import dump_benchmarks, file_texts, named_texts, write_texts
 from electrify.config.load import parse_config
+from electrify.stage.folder import write_manifest
 from pipeline.decontaminate.index import read_letters
 from tests.benchmarks.records import write
 
@@ -102,7 +103,9 @@ def test_what_is_not_there_is_named(data, tmp_path, monkeypatch, names, said):
     assert said in str(error.value)
 
 
-def test_what_is_scored_is_looked_for_unless_something_else_is_named(data, tmp_path, monkeypatch):
+def test_what_is_scored_is_looked_for_unless_something_else_is_named(
+    data, tmp_path, monkeypatch, caplog
+):
     """Of own tasks the rows that are held out alone: the others may be learnt."""
     monkeypatch.chdir(tmp_path)
     rows = [f"{n}번 손님이 주문을 취소했다,{'취소' if n % 2 else '주문'}" for n in range(20)]
@@ -122,9 +125,13 @@ def test_what_is_scored_is_looked_for_unless_something_else_is_named(data, tmp_p
     assert folder == Path("out/benchmark-texts")
     assert _texts(folder / "klue-ynat.jsonl") == ["항구 축제 열린다"]
     assert 2 <= len(_texts(folder / "own.jsonl")) <= 6
-    Path("out/clean").mkdir()
-    Path("out/clean/manifest.json").touch()  # a corpus that is finished stays
-    assert dump_benchmarks(config) is None
+    Path("out/clean").mkdir()  # a corpus that is finished stays
+    for compared, left in (([], "klue-ynat, own"), (["klue-ynat"], "own"), (None, None)):
+        counts = {"compared_with": compared} if compared is not None else {}  # of an older version
+        write_manifest(Path("out/clean"), {"files": {}, "counts": counts})
+        assert dump_benchmarks(config) is None
+        warned, _ = caplog.text, caplog.clear()
+        assert (f"not compared with {left}, and" in warned) if left else not warned
     assert dump_benchmarks(config, overwrite=True) == folder  # it is made again, in the same way
     for named in ([], ["klue-wos"]):
         raw["clean"]["decontaminate_against"] = named
