@@ -8,14 +8,13 @@ import importlib
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from electrify.config.clean import Source
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.fields import NOISE_SUITES
 from electrify.config.load import flatten, load_config, toml_value
@@ -90,7 +89,7 @@ def check_corpus(config: RunConfig) -> None:
     from pipeline.sources.files import check_inputs
 
     read_code(config.clean.extra_rules)
-    num_bytes, folder = check_inputs(config.clean), Path(config.output_dir)
+    num_bytes, folder = check_inputs(config.clean, config.output_dir), Path(config.output_dir)
     if config.clean.decontaminate_against:
         from benchmarks.tasks.texts import check_benchmarks
 
@@ -233,7 +232,7 @@ def describe_run(config: RunConfig) -> list[str]:
 
     lines, all_seconds = list[str](), 0.0
     try:
-        amount, num_elsewhere = _text_amount(config.clean.sources)
+        amount, num_elsewhere = _text_amount(config)
         config = _sized(config, amount)
         lines, all_seconds = corpus_cost(config, amount, num_elsewhere)
     except ModuleNotFoundError as error:
@@ -269,12 +268,13 @@ def describe_run(config: RunConfig) -> list[str]:
     return lines
 
 
-def _text_amount(sources: Sequence[Source]) -> "tuple[TextAmount, int]":
+def _text_amount(config: RunConfig) -> "tuple[TextAmount, int]":
     """The text of all sources on this machine, by heads of files, and how many are elsewhere."""
     from pipeline.init.survey import TextAmount, amount_of
 
+    sources = config.clean.sources
     here = [of for of in sources if of.kind != "huggingface" and not is_address(of.path)]
-    amounts = [amount_of(source) for source in here]
+    amounts = [amount_of(source, config.output_dir) for source in here]
     summed = TextAmount(*map(sum, zip((0.0, 0.0, 0.0), *amounts, strict=True)))
     return summed, len(sources) - len(here)
 

@@ -207,7 +207,7 @@ def clean(
     for a corpus of which nothing is left.
     """
     assert benchmark_texts or not config.clean.decontaminate_against, "no texts of benchmarks"
-    files = expand_sources(config.clean.sources)
+    files = expand_sources(config.clean.sources, config.output_dir)
     code = read_code(config.clean.extra_rules)
     marks = fingerprints(files) | {path: digest_of(text) for path, text in code.items()}
     stage = clean_stage(config, marks, benchmark_texts)

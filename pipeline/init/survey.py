@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow.parquet as pq
 
 from electrify.config.clean import Kind, Source
+from electrify.stage.folder import PLAN, read_manifest
+from electrify.stage.plan import VERBS
 from electrify.storage.encodings import (
     guess_encoding,
     is_east_asian,
@@ -128,12 +130,12 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
     return found_sources, unread
 
 
-def amount_of(source: Source) -> TextAmount:
-    """The text of a source on this machine, by the heads of some of its files.
+def amount_of(source: Source, output_dir: str | None = None) -> TextAmount:
+    """The text of a source on this machine, by the heads of some of its files (`expand_sources`).
 
     `UserError` where none of them has a document.
     """
-    sizes = {file.path: file.file_bytes for file in expand_sources([source])}
+    sizes = {file.path: file.file_bytes for file in expand_sources([source], output_dir)}
     heads = [InputFile(p, sizes[p], file_bytes=sizes[p]) for p in _spread([*sizes], _MAX_HEADS)]
     amounts, first_fault = [TextAmount(0, 0, 0)], ""
     for head in heads:
@@ -191,13 +193,33 @@ def _files_of(root: Path) -> tuple[dict[Path, int], list[str]]:
 
 
 def _paths_below(folder: Path, unread: list[str]) -> list[Path]:
-    """In order, without what is hidden; `unread` gets a line on each folder that cannot be read."""
+    """In order, without what is hidden and the folders of runs; `unread` gets a line on each folder
+    that cannot be read."""
 
     def is_shown(path: str) -> bool:
         return not os.path.basename(path).startswith(".")
 
-    paths = files_below(str(folder), is_shown, lambda error: unread.append(str(error)))
+    def is_entered(path: str) -> bool:
+        return is_shown(path) and not _is_of_a_run(Path(path))
+
+    paths = files_below(str(folder), is_entered, lambda error: unread.append(str(error)))
     return sorted(map(Path, filter(is_shown, paths)))
+
+
+def _is_of_a_run(folder: Path) -> bool:
+    """Whether it is the folder of a run, or of a stage, finished or not."""
+    names = [name for stage in VERBS for name in (stage, f"{stage}.partial")]
+    return any(map(_is_stage, (folder, *(folder / name for name in names))))
+
+
+def _is_stage(folder: Path) -> bool:
+    if folder.name.endswith(".partial"):
+        return (folder / PLAN).is_file()
+    try:
+        read_manifest(folder)
+    except (UserError, OSError):  # none, or that of another program
+        return False
+    return True
 
 
 def _reason(error: Exception) -> str:

@@ -61,10 +61,12 @@ LINK_TO_NOTHING = (
 _TABLES = ("csv", "tsv")  # commas and tabs are found behind either name
 
 
-def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
+def expand_sources(sources: Sequence[Source], output_dir: str | None = None) -> list[InputFile]:
     """Every file that the sources name, by source and then by path, big ones in parts.
 
-    Raises `ValueError` for a glob that matches no file and for what cannot be listed or reached.
+    What a glob matches below `output_dir`, the run's own folder, is left out, unless the glob
+    begins there. Raises `ValueError` for a glob that matches no file and for what cannot be listed
+    or reached.
     """
     if len(sources) > _MAX_SOURCES:
         raise UserError(
@@ -77,7 +79,8 @@ def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
         if source.kind == "huggingface":
             parts = hub_files(source, where)
         else:
-            whole = [InputFile(p, n, file_bytes=n) for p, n in _readable_files(source, where)]
+            named = _readable_files(source, where, output_dir)
+            whole = [InputFile(path, size, file_bytes=size) for path, size in named]
             parts = [part for file in whole for part in split_file(file, source)]
         if len(parts) >= 1 << FILE_BITS:
             raise UserError(
@@ -90,16 +93,17 @@ def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
     return files
 
 
-def check_inputs(config: CleanConfig) -> int:
-    """The bytes of all files; `ValueError` for a glob that matches nothing, and for a format that
-    no kind of source reads.
+def check_inputs(config: CleanConfig, output_dir: str | None = None) -> int:
+    """The bytes of all files, as of `expand_sources`; `ValueError` for a glob that matches nothing,
+    and for a format that no kind of source reads.
 
     No file is read, and no data set of the hub is asked for.
     """
     num_bytes = 0
     for index, source in enumerate(config.sources):
         if source.kind != "huggingface":
-            num_bytes += sum(n for _, n in _readable_files(source, _where(source, index)))
+            files = _readable_files(source, _where(source, index), output_dir)
+            num_bytes += sum(size for _, size in files)
     return num_bytes
 
 
@@ -144,7 +148,7 @@ def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:
     }
 
 
-def _readable_files(source: Source, where: str) -> list[tuple[str, int]]:
+def _readable_files(source: Source, where: str, output_dir: str | None) -> list[tuple[str, int]]:
     """(path, bytes) of the files that a source names; `UserError` for a format that it cannot read.
 
     Of an archive they are the members that a pattern behind :: matches, else those of the kind.
@@ -154,7 +158,7 @@ def _readable_files(source: Source, where: str) -> list[tuple[str, int]]:
     if mark and (advice := REFUSED.get(text_ending(archive))):
         raise UserError(f"{where}: {archive} is {advice}")
     named: list[tuple[str, int]] = []
-    for name, num_bytes in _match_files(archives or source.path, where):
+    for name, num_bytes in _match_files(archives or source.path, where, output_dir):
         is_archive = bool(split_archive(name)[0])
         named += _members(name, pattern if archives else "*") if is_archive else [(name, num_bytes)]
     files = [
@@ -189,7 +193,7 @@ def _members(archive: str, pattern: str) -> list[tuple[str, int]]:
         raise UserError(f"{archive} is damaged ({error}): fetch it again") from None
 
 
-def _match_files(path: str, where: str) -> list[tuple[str, int]]:
+def _match_files(path: str, where: str, output_dir: str | None) -> list[tuple[str, int]]:
     """(path, bytes) of the files that a glob matches; links are what they lead to.
 
     As in a shell, a name that begins with a dot is matched only by a pattern that does.
@@ -202,7 +206,7 @@ def _match_files(path: str, where: str) -> list[tuple[str, int]]:
         if filesystem.isfile(pattern):  # a name may hold [ or *
             infos = {pattern: filesystem.info(pattern)}
         elif "file" in filesystem.protocol:
-            infos = _local_infos(filesystem, pattern)
+            infos = _local_infos(filesystem, pattern, output_dir)
         else:
             infos = filesystem.glob(pattern, detail=True)
     except Exception as error:  # every file system has error types of its own
@@ -241,22 +245,29 @@ def _hint(path: str) -> str:
     return f"; write it so that it matches the names there: {other}" if other else ""
 
 
-def _local_infos(filesystem: LocalFileSystem, pattern: str) -> dict[str, dict[str, Any]]:
+def _local_infos(
+    filesystem: LocalFileSystem, pattern: str, output_dir: str | None
+) -> dict[str, dict[str, Any]]:
     """What a local glob matches. fsspec's own leaves out what is behind links to folders, and
     folders that cannot be listed."""
+    root = re.split(r"[*?[]", pattern)[0].rpartition("/")[0] or "/"
+    own = Path(output_dir).resolve() if output_dir else None
+    if own and Path(root).resolve().is_relative_to(own):
+        own = None  # the glob means what is in there
     parts = pattern.split("/")
     is_match = re.compile(glob_translate(pattern)).match
 
     def is_entered(folder: str) -> bool:
         depth = folder.count("/")
         is_named = depth < len(parts) - 1 and fnmatchcase(folder.rpartition("/")[2], parts[depth])
+        if own and Path(folder).resolve() == own:
+            return False
         return (is_named or "**" in parts[: depth + 1]) and not _is_hidden(folder, pattern)
 
     def stop(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError | NotADirectoryError):
             raise error
 
-    root = re.split(r"[*?[]", pattern)[0].rpartition("/")[0] or "/"
     paths = files_below(root, is_entered, stop)
     shown = [path for path in paths if is_match(path) and not _is_hidden(path, pattern)]
     infos = {path: filesystem.info(path) for path in shown if os.path.exists(path)}

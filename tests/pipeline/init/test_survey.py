@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from electrify.stage.folder import write_manifest
 from pipeline.init.survey import survey
+from pipeline.sources.files import expand_sources
 from tests.pipeline.builders import ENGLISH, KOREAN, RUSSIAN
 from tests.pipeline.sources.reading import read_source, table_of, write_files, write_rows, write_zip
 
@@ -48,6 +50,24 @@ def test_files_of_one_kind_are_one_source(tmp_path):
     found, unread = survey(tmp_path)
     kinds = [(s.source.kind, s.source.path.removeprefix(f"{tmp_path}/")) for s in found]
     assert (kinds, unread) == ([("jsonl", "**/*.jsonl"), ("text", "a.txt")], [])
+
+
+@pytest.mark.parametrize("state", ["", ".partial"])
+def test_the_runs_in_a_folder_are_no_text_of_it(tmp_path, monkeypatch, state):
+    """The glob that `init` writes finds the run's own output, too."""
+    write_files(tmp_path, {"a/x.txt": KOREAN, "b/manifest.json": "{}", "b/y.txt": KOREAN})
+    made = {f"out/run/vocab{state}/vocab.txt": KOREAN, "out/run/benchmark-texts/a.jsonl": "{}"}
+    monkeypatch.chdir(write_files(tmp_path, made))
+    if state:
+        Path("out/run/vocab.partial/plan.json").touch()
+    else:
+        write_manifest(Path("out/run/vocab"), {"files": {}})
+    ((found,), others) = survey(Path())
+    assert (found.source.path, found.num_files, len(others)) == ("./**/*.txt", 2, 1)  # a manifest
+    paths = [file.path for file in expand_sources([found.source], "out/run")]
+    assert paths == ["a/x.txt", "b/y.txt"]
+    within = found.source.model_copy(update={"path": "out/run/vocab*/*.txt"})
+    assert len(expand_sources([within], "out/run")) == 1  # it was meant
 
 
 def _written_text(text, encoding):
