@@ -12,7 +12,7 @@ from typing import Any
 from electrify.config.load import parse_config, toml_value
 from electrify.system.bundled import SHIPPED, find_bundled
 from electrify.system.outcome import UserError
-from pipeline.init.survey import BYTES_A_TOKEN, FoundSource, survey
+from pipeline.init.survey import BYTES_A_TOKEN, OTHER_FRACTION, FoundSource, survey
 from pipeline.sources.readers import KIND_OF_ENDING
 
 # up to four passes teach nearly as much as new text (Muennighoff et al. 2023, "Scaling
@@ -77,10 +77,14 @@ def init(path: str, output: str | None) -> list[str]:
 
 
 def _languages(sources: Sequence[FoundSource]) -> Counter[str]:
-    """Estimated bytes of text by the languages of the sources."""
+    """Estimated bytes of text by language, without what is an accident in its source."""
     languages: Counter[str] = Counter()
     for source in sources:
-        languages[source.source.language] += round(source.amount.num_bytes)
+        known = source.language_bytes or {source.source.language: 1}
+        for language, size in known.items():
+            fraction = size / sum(known.values())
+            if fraction >= OTHER_FRACTION:
+                languages[language] += round(fraction * source.amount.num_bytes)
     return languages
 
 

@@ -66,7 +66,8 @@ _MAX_JUDGED = 300  # documents of one ending whose language is asked for
 _JUDGED_CHARACTERS = 4000
 _MANY_FILES, _SMALL_FILE_BYTES = 20, 256_000  # of which each is a document
 _PAGES = ("wet", "warc")  # whose encoding is not the config's
-_MAX_OTHER_LANGUAGES, _OTHER_FRACTION = 8, 0.02  # of the text, from which one is no accident
+_MAX_OTHER_LANGUAGES = 8
+OTHER_FRACTION = 0.02  # of the text, from which another language is no accident
 # UTF-8 in which every line has a letter of three bytes or is ASCII, see `decode_line`
 _READ_AS_UTF8 = ("en", "ja", "ko", "zh")
 _LINES_A_BLOCK = 50  # at most, where blank lines are taken for boundaries of documents
@@ -328,9 +329,7 @@ def _joined(
     encodings = {sample.source.encoding for sample in samples} - {"utf-8"}
     first = samples[0].source
     ordered = languages.most_common()
-    others = tuple(
-        code for code, size in ordered[1:] if size >= _OTHER_FRACTION * languages.total()
-    )
+    others = tuple(code for code, size in ordered[1:] if size >= OTHER_FRACTION * languages.total())
     is_any = len(others) > _MAX_OTHER_LANGUAGES
     source = first.model_copy(
         update={

@@ -53,6 +53,15 @@ def test_sizes_and_steps_follow_the_amount_of_text(
     assert config.pretrain.num_steps == pytest.approx(num_steps, rel=0.05)
 
 
+def test_text_that_is_half_korean_is_cut_into_korean_words(tmp_path):
+    (tmp_path / "mix.txt").write_text(f"{ENGLISH * 2}\n\n{KOREAN}\n\n" * 20)
+    init(str(tmp_path / "mix.txt"), str(tmp_path / "mix.toml"))
+    config = load_config(tmp_path / "mix.toml")
+    (source,) = config.clean.sources
+    assert (source.language, source.other_languages) == ("en", ("ko",))
+    assert config.vocab.pretokenizer == "kiwi"
+
+
 def test_a_table_with_labels_is_for_a_classifier(tmp_path):
     table = tmp_path / "tickets.csv"
     table.write_text("text,label\n" + "배송이 늦었습니다,배송\n환불해 주십시오,환불\n" * 3, "utf-8")
