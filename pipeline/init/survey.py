@@ -4,12 +4,12 @@ Heads of some files are read, evenly spread over the folder. What they hold stan
 """
 
 import glob
-import itertools
 import os
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -58,6 +58,7 @@ BYTES_A_TOKEN = 4  # of UTF-8: 3.8 to 4.7 in Korean, 4 in languages with Latin l
 _MAX_HEADS = 4  # files of a source that are read for the amount of its text
 _MAX_SAMPLED = 50  # files of one ending
 _MAX_EXAMINED = 200  # where those differ: at most so many sources come of it
+_MAX_REASONS = 8  # why files of a source are not read
 _MAX_SPLIT = 32  # parts that may differ in what one source can also mix
 _SAMPLE_BYTES = 1_000_000  # of a file as it is stored
 _MAX_LINE_BYTES = 20_000_000
@@ -252,9 +253,15 @@ def _sources_of(
     for part in parts:
         found = [samples[path] for path in part.files if path in samples]
         good = [sample for sample in found if isinstance(sample, FoundSource)]
-        bad = [path for path in part.files if isinstance(samples.get(path), str)]
-        others = f" and {len(bad) - 1:,} others" if len(bad) > 1 else ""
-        unread += [f"{path}{others}: {samples[path]}" for path in bad[:1]]
+        by_reason: dict[str, list[Path]] = {}
+        for path in part.files:
+            if isinstance(reason := samples.get(path), str):
+                by_reason.setdefault(reason, []).append(path)
+        for reason, bad in islice(by_reason.items(), _MAX_REASONS):
+            others = f" and {len(bad) - 1:,} others" if len(bad) > 1 else ""
+            unread.append(f"{bad[0]}{others}: {reason}")
+        if more := [path for bad in islice(by_reason.values(), _MAX_REASONS, None) for path in bad]:
+            unread.append(f"{len(more):,} more files, such as {more[0]}: {samples[more[0]]}")
         if good:
             num_bytes = sum(sizes[path] for path in part.files)
             name = _name_of(part.files) if is_many else None
@@ -435,7 +442,7 @@ def _cells(text: str, kind: Kind) -> list[list[str]]:
     delimiter, escape = guess_dialect(text, default="," if kind == "csv" else "\t")
     rows = read_rows((f"{line}\n" for line in text.split("\n")), delimiter, escape=escape)
     whole = (row for _, row in rows if isinstance(row, list) and has_cells(row))
-    return list(itertools.islice(whole, _FIELD_ROWS))
+    return list(islice(whole, _FIELD_ROWS))
 
 
 def _parquet_rows(file: InputFile) -> list[dict[str, Any]]:

@@ -175,6 +175,14 @@ def test_what_is_not_read_is_named_with_what_to_do(tmp_path):
         survey(Path("none"))
 
 
+def test_each_reason_has_a_line_of_its_own(tmp_path):
+    head = "text,label\n"
+    write_files(tmp_path, {"a.csv": head, "b.csv": head, "c.csv": "1,2\n3,4\n"})
+    first, second = survey(tmp_path)[1]
+    assert first == f"{tmp_path}/a.csv and 1 others: no text in it"
+    assert second.startswith(f"{tmp_path}/c.csv: ")
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name here")
 def test_pipes_and_what_is_empty_are_passed_over_and_links_to_nothing_named(tmp_path):
     os.mkfifo(tmp_path / "pipe.zip")
