@@ -1,6 +1,7 @@
 """The verb `init`: a config for text that nobody has described, sized by how much there is."""
 
 import re
+import shlex
 import textwrap
 import tomllib
 from collections import Counter
@@ -14,6 +15,7 @@ from electrify.system.bundled import SHIPPED, find_bundled
 from electrify.system.outcome import UserError
 from pipeline.init.survey import BYTES_A_TOKEN, OTHER_FRACTION, FoundSource, survey
 from pipeline.sources.readers import KIND_OF_ENDING
+from pipeline.sources.stored import is_member
 
 # up to four passes teach nearly as much as new text (Muennighoff et al. 2023, "Scaling
 # Data-Constrained Language Models")
@@ -24,6 +26,9 @@ _FEW_DOCUMENTS = 100
 _MANY_SOURCES = 20
 # of a table that a classifier is meant to learn from, not of a corpus with tags and categories
 _LABEL_FIELDS = {"label", "labels", "라벨", "레이블", "정답", "분류"}
+
+# of files that --own-task reads (`benchmarks.tasks.files`)
+_OWN_TASK_SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet")
 
 _TABLES = tomllib.loads(Path(__file__).with_name("networks.toml").read_text(encoding="utf-8"))
 _HEADLINES = "pipeline/sample/made-up-headlines.json"
@@ -69,10 +74,11 @@ def init(path: str, output: str | None) -> list[str]:
             "few documents: a fifth of them is held out for validation. Check that the sources cut "
             "the text into documents as you want"
         )
+    quoted = shlex.quote(str(target))
     return [
         *lines,
         f"in all {_about(num_tokens)} tokens: {network['why']}",
-        f"\nwrote {target}; look at its sources, then: electrify validate {target}",
+        f"\nwrote {target}; look at its sources, then: electrify validate {quoted}",
     ]
 
 
@@ -127,7 +133,7 @@ def _config(
         min_steps=f"{network['min_steps']:,}",
         max_steps=f"{network['max_steps']:,}",
         amount=_comment(amount),
-        target=target,
+        target=shlex.quote(str(target)),
         name=name,
         sources="".join(f"{line}\n" for line in lines),
         pretokenizer="kiwi" if is_korean else "whitespace",
@@ -167,10 +173,12 @@ def _describe(estimate: FoundSource) -> list[str]:
     others = ", ".join(field for field in estimate.fields if field != source.text_field)
     if others or source.text_field != "text":
         lines.append(f"text in {source.text_field!r}; other fields: {others or 'none'}")
-    if labels := [field for field in estimate.fields if field.lower() in _LABEL_FIELDS]:
+    labels = [field for field in estimate.fields if field.lower() in _LABEL_FIELDS]
+    is_plain = estimate.num_files == 1 and not is_member(source.path)
+    if labels and is_plain and Path(source.path).suffix.lower() in _OWN_TASK_SUFFIXES:
         lines.append(
             f"a classifier learns {labels[0]!r} without this config: electrify finetune "
-            f"{SHIPPED} --own-task {source.path} --output out/classifier"
+            f"{SHIPPED} --own-task {shlex.quote(source.path)} --output out/classifier"
         )
     if source.columns:
         lines.append(f"its first row is data; here its columns are {', '.join(source.columns)}")

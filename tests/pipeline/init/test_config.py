@@ -1,6 +1,7 @@
 """Configs for text that nobody has described: valid, sized by the text, never written over."""
 
 import json
+import shlex
 
 import pytest
 
@@ -9,6 +10,7 @@ from electrify.config.load import load_config
 from pipeline.init.config import init
 from pipeline.sources.files import check_inputs
 from tests.pipeline.builders import ENGLISH, KOREAN
+from tests.pipeline.sources.reading import write_zip
 
 
 def config_of(folder, text, num_rows=200):
@@ -19,7 +21,7 @@ def config_of(folder, text, num_rows=200):
     lines = init(str(folder), str(path))
     config = load_config(path)
     check_inputs(config.clean)
-    assert f"electrify validate {path}" in lines[-1]
+    assert f"electrify validate {shlex.quote(str(path))}" in lines[-1]
     return config, "\n".join(lines)
 
 
@@ -63,10 +65,13 @@ def test_text_that_is_half_korean_is_cut_into_korean_words(tmp_path):
 
 
 def test_a_table_with_labels_is_for_a_classifier(tmp_path):
-    table = tmp_path / "tickets.csv"
+    table = tmp_path / "my tickets.csv"
     table.write_text("text,label\n" + "배송이 늦었습니다,배송\n환불해 주십시오,환불\n" * 3, "utf-8")
     lines = init(str(table), str(tmp_path / "tickets.toml"))
-    assert any(f"--own-task {table}" in line for line in lines)
+    assert any(f"--own-task '{table}' --output" in line for line in lines)
+    write_zip(tmp_path / "a.zip", {"b.csv": table.read_bytes()})
+    lines = init(str(tmp_path / "a.zip"), str(tmp_path / "packed.toml"))
+    assert not any("--own-task" in line for line in lines)
 
 
 def test_a_file_that_is_there_stays_and_a_folder_without_text_names_what_is_read(tmp_path, capsys):
