@@ -4,8 +4,10 @@ import re
 import shlex
 import textwrap
 import tomllib
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain, count
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -40,11 +42,13 @@ def init(path: str, output: str | None) -> list[str]:
     Raises `ValueError` for a path without text that any kind of source reads, and for an output
     that is there already.
     """
-    name = re.sub(r"[^a-z0-9._-]+", "-", Path(path).resolve().name.split(".")[0].lower())
-    name = name.strip("-._") or "my-text"
+    name = _run_name(Path(output).stem if output else Path(path).resolve().name.split(".")[0])
     target = Path(output or f"{name}.toml")
     if target.exists():
         raise UserError(f"{target} exists and is not overwritten; give another `output`")
+    there = next(folder for folder in target.absolute().parents if folder.exists())
+    if not there.is_dir():
+        raise UserError(f"{target} cannot be written: {there} is a file; give another `output`")
     if "://" in path:
         raise UserError(
             f"{path} is an address, and init reads local files: copy some files here, then change "
@@ -80,6 +84,22 @@ def init(path: str, output: str | None) -> list[str]:
         f"in all {_about(num_tokens)} tokens: {network['why']}",
         f"\nwrote {target}; look at its sources, then: electrify validate {quoted}",
     ]
+
+
+def _run_name(label: str) -> str:
+    """The label in the letters that a run's name may have, Hangul as Unicode spells it. Where other
+    letters are lost, a number tells apart what may be two labels."""
+    spelt = "".join(
+        unicodedata.name(letter, "").partition("HANGUL SYLLABLE ")[2] or letter
+        for letter in unicodedata.normalize("NFC", label)
+    )
+    name = re.sub(r"[^a-z0-9._-]+", "-", spelt.lower()).strip("-._") or "my-text"
+    names = chain([name], (f"{name}-{number}" for number in count(2)))
+    return next(
+        free
+        for free in names
+        if spelt.isascii() or not (Path("out", free).exists() or Path(f"{free}.toml").exists())
+    )
 
 
 def _languages(sources: Sequence[FoundSource]) -> Counter[str]:

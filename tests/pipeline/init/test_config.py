@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from electrify.config.load import load_config
 from pipeline.init.config import init
 from pipeline.sources.files import check_inputs
 from tests.pipeline.builders import ENGLISH, KOREAN
-from tests.pipeline.sources.reading import write_zip
+from tests.pipeline.sources.reading import write_files, write_zip
 
 
 def config_of(folder, text, num_rows=200):
@@ -55,6 +56,21 @@ def test_sizes_and_steps_follow_the_amount_of_text(
     assert config.pretrain.num_steps == pytest.approx(num_steps, rel=0.05)
 
 
+def test_runs_of_texts_with_other_letters_have_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    texts = {
+        f"{name}/a.txt": f"{ENGLISH}\n\n{ENGLISH}"
+        for name in ("뉴스", "新闻", "小说", "1 书", "1 报")
+    }
+    write_files(tmp_path, texts)
+    for folder, output in (("뉴스", "x 1.toml"), *((name.split("/")[0], None) for name in texts)):
+        init(folder, output)
+    names = ["1", "1-2", "my-text", "my-text-2", "nyuseu", "x 1"]
+    assert sorted(path.stem for path in tmp_path.glob("*.toml")) == names
+    outputs = [Path(load_config(f"{name}.toml").output_dir).name for name in names]
+    assert outputs == [*names[:-1], "x-1"]
+
+
 def test_text_that_is_half_korean_is_cut_into_korean_words(tmp_path):
     (tmp_path / "mix.txt").write_text(f"{ENGLISH * 2}\n\n{KOREAN}\n\n" * 20)
     init(str(tmp_path / "mix.txt"), str(tmp_path / "mix.toml"))
@@ -83,6 +99,8 @@ def test_a_file_that_is_there_stays_and_a_folder_without_text_names_what_is_read
     assert "hwp5txt" in capsys.readouterr().err
     assert not target.exists()
     target.write_text("mine")
+    assert main([*words[:-1], str(target / "x.toml")]) == 1
+    assert "my.toml is a file" in capsys.readouterr().err
     (tmp_path / "texts/a.txt").write_text(f"{KOREAN}\n\n{KOREAN}")
     assert main(words) == 1
     assert "is not overwritten" in capsys.readouterr().err
