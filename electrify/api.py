@@ -48,6 +48,8 @@ def run(
 
     for line in check_run(config):
         log(line)
+    if not overwrite:
+        _check_length(config)
     when_checked()
     _clean(config, beam_options, overwrite)
     train_vocab(config, beam_options=beam_options, overwrite=overwrite)
@@ -59,6 +61,21 @@ def run(
     else:
         log("evaluate: the config names no suites and no tasks")
     return report(config)
+
+
+def _check_length(config: "RunConfig") -> None:
+    """`UserError` where pretraining would train on, and the export then be refused."""
+    from electrify.stage.folder import MANIFEST
+    from electrify.stage.plan import edited_option
+
+    trained, exported = _folder(config, "pretrain"), _folder(config, "export")
+    if (exported / MANIFEST).exists() and (change := edited_option(config, "pretrain")):
+        raise UserError(
+            f"{trained} was made from another config ({change}), and {exported} is of it. Give the "
+            "run another output_dir, or `overwrite` to train again from the start. To train on to "
+            "another `pretrain.num_steps`: electrify pretrain CONFIG, then electrify export CONFIG "
+            "--overwrite and electrify evaluate CONFIG --overwrite"
+        )
 
 
 def clean(

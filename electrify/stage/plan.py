@@ -413,7 +413,7 @@ def _earlier(config: EvaluationRun, *stages: str) -> tuple[dict[str, str], dict[
     if isinstance(config, RunConfig):
         in_order = [*VERBS]
         for name in in_order[: max(map(in_order.index, stages)) + 1]:
-            if change := _edited(config, name):
+            if change := edited_option(config, name):
                 warn(
                     f"{folder / name} was made before the config was edited and is used as it is "
                     f"({change}); electrify {VERBS[name]} CONFIG --overwrite makes it again"
@@ -421,8 +421,9 @@ def _earlier(config: EvaluationRun, *stages: str) -> tuple[dict[str, str], dict[
     return digests, {VERBS[name]: folder / name for name in stages}
 
 
-def _edited(config: RunConfig, name: str) -> str | None:
-    """The first option of a finished stage that the config has another value for."""
+def edited_option(config: RunConfig, name: str) -> str | None:
+    """The first option of a finished stage that the config has another value for; None where there
+    is none, or no such folder."""
     folder = output_dir(config) / name
     try:
         manifest, options = read_manifest(folder), stage_options(config, name)

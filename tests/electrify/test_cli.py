@@ -12,6 +12,9 @@ import pytest
 from electrify.check import describe_config, list_runs
 from electrify.cli import main, with_flags
 from electrify.config.load import load_config
+from electrify.stage.folder import Stage
+from electrify.stage.plan import stage_options
+from electrify.stage.run import run_stage
 from tests.pipeline.cases import read_cases
 
 DEMO = "configs/demo.toml"
@@ -179,6 +182,19 @@ def test_a_host_that_exports_the_world_size_loses_no_verb(monkeypatch, capsys):
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert main(["ls"]) == 2
     assert "torchrun is for pretrain alone" in capsys.readouterr().err
+
+
+def test_a_run_of_another_length_is_refused_before_it_trains_on(tmp_path: Path, capsys):
+    """The export and the scores are of the trained network that is there."""
+    config = load_config(DEMO, [f"output_dir='{tmp_path}'"])
+    for name in ("pretrain", "export"):
+        options = stage_options(config, name)
+        run_stage(Stage(name, tmp_path / name, options), lambda folder: {})
+    before = sorted(tmp_path.rglob("*"))
+    words = ["run", DEMO, "--set", f"output_dir='{tmp_path}'", "--set", "pretrain.num_steps=1500"]
+    assert main(words) == 1
+    assert "electrify export CONFIG --overwrite" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_run_reads_its_config_once(monkeypatch, tmp_path: Path):
