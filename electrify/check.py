@@ -254,11 +254,16 @@ def describe_run(config: RunConfig) -> list[str]:
     lines.append(f"output: {config.output_dir}")
     start = config.pretrain.initial_model
     unnamed = config.model_copy(update={"export": ExportConfig()})
-    if start and (licence := licence_of(unnamed)):
-        lines.append(
-            f"licence: {bundled_name(start)} is {licence}, which asks to share alike: so are the "
-            "weights of this run, and who passes them on names where they are from"
-        )
+    try:
+        licence = licence_of(unnamed)
+    except ModuleNotFoundError as error:
+        lines.append(f"the licence is not known: {error}")
+    else:
+        if licence:
+            lines.append(
+                f"licence: {bundled_name(str(start))} is {licence}, which asks to share alike: so "
+                "are the weights of this run, and who passes them on names where they are from"
+            )
     is_scored = config.evaluate.has_tasks or config.evaluate.noise_suites
     lines += [
         describe_precision(f"{name}.precision", section.precision)
@@ -281,9 +286,11 @@ def _text_amount(config: RunConfig) -> "tuple[TextAmount, int]":
 
 def _sized(config: RunConfig, amount: "TextAmount") -> RunConfig:
     """The config with a number for `vocab.size`."""
-    from vocab.train import first_pieces_of
+    num_first = 0
+    if config.vocab.extend:
+        from vocab.train import first_pieces_of
 
-    num_first = len(first_pieces_of(config.vocab)) if config.vocab.extend else 0
+        num_first = len(first_pieces_of(config.vocab))
     if not amount.num_words and not num_first:
         return config
     vocab = config.vocab.sized(amount.num_words, num_first)

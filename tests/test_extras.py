@@ -104,6 +104,10 @@ def test_the_wheel_alone_looks_at_texts_and_checks_configs(run, tmp_path: Path):
     assert "GiB free" in run("", "doctor")
     run("", "init", str(tmp_path / "texts"), "--output", str(config))
     assert "can be run" in run("", "validate", str(config))
+    start = 'pretrain.initial_model="klue/roberta-small"'  # the hub is not asked for its licence
+    printed = run("", "validate", "configs/scratch.toml", "--set", start)
+    assert "can be run" in printed
+    assert "passes over the text" in printed
 
 
 @pytest.mark.slow

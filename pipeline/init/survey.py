@@ -138,23 +138,25 @@ def amount_of(source: Source, output_dir: str | None = None) -> TextAmount:
     `UserError` where none of them has a document.
     """
     sizes = {file.path: file.file_bytes for file in expand_sources([source], output_dir)}
-    heads = [InputFile(p, sizes[p], file_bytes=sizes[p]) for p in _spread([*sizes], _MAX_HEADS)]
+    filled = [path for path, size in sizes.items() if size]
+    heads = [InputFile(p, sizes[p], file_bytes=sizes[p]) for p in _spread(filled, _MAX_HEADS)]
     amounts, first_fault = [TextAmount(0, 0, 0)], ""
     for head in heads:
         try:
             documents, faults, share = read_head(head, source)
-        except DAMAGES:  # `clean` names them
+        except DAMAGES as error:  # one of several is left to `clean`
+            first_fault = first_fault or f"{head.path}: {_reason(error)}"
             continue
         if faults and not documents:  # the longest says what the file looks like
             detail = max((fault.detail for fault in faults), key=len)
             first_fault = first_fault or f"{head.path}: {detail}"
-        texts = [document.text for document in documents]
+        texts = [document.text for document in documents if document.text.strip()]
         if source.max_documents and texts:
             share = min(share, source.max_documents / len(texts))
         amounts.append(_amount_of_texts(texts, share))
     total = _scaled(amounts, sum(sizes.values()) / max(1, sum(head.num_bytes for head in heads)))
-    if first_fault and not any(total):
-        raise UserError(first_fault)
+    if not any(total):
+        raise UserError(first_fault or f"{source.path}: no text in it; give files with text")
     return total
 
 

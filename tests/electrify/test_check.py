@@ -115,6 +115,14 @@ def test_text_that_is_not_read_is_named_with_its_field(config):
         describe_run(config(clean={"sources": [source]}))
 
 
+@pytest.mark.parametrize("text", ["", '{"text": " "}\n'])
+def test_a_source_without_text_is_named(config, tmp_path: Path, text):
+    run = config()
+    (tmp_path / "a.jsonl").write_text(text)
+    with pytest.raises(ValueError, match=r"\*\.jsonl: no text in it"):
+        describe_run(run)
+
+
 def test_a_file_of_the_working_directory_is_not_ours(tmp_path: Path):
     for name in ("model.py", "pipeline.py", "benchmarks.py"):
         (tmp_path / name).write_text("raise SystemExit('the file of the working directory')")
