@@ -203,7 +203,7 @@ def finetune(
     *,
     own_task: str | Path | None = None,
     task: str | None = None,
-    data_dir: Sequence[str] = (),
+    data_dir: str | Path | Sequence[str | Path] = (),
     seeds: int = 1,
     onnx: bool = False,
     overrides: Sequence[str] = (),
@@ -221,8 +221,9 @@ def finetune(
     options |= {"evaluate.tasks": [task]} if task else {}
     if own_task is not None:
         options["evaluate.own_tasks"] = [{"train": str(own_task)}]
-    if data_dir:
-        options["evaluate.data_dir"] = list(data_dir)
+    data_dirs = [data_dir] if isinstance(data_dir, str | Path) else data_dir
+    if data_dirs:
+        options["evaluate.data_dir"] = [*map(str, data_dirs)]
     model = find_bundled(model)
     config = evaluation_of(model, overrides, options)
     from benchmarks.finetune import finetune

@@ -216,7 +216,7 @@ def test_words_of_an_official_task_are_scored_by_the_labels_of_its_network(
     for split in ("train", "test"):
         write(tmp_path / "naver-ner" / f"{split}.tsv", "".join(lines))
     folder = electrify.finetune(
-        str(model_folder), tmp_path / "out", task="korean-naver-ner", data_dir=[str(tmp_path)],
+        str(model_folder), tmp_path / "out", task="korean-naver-ner", data_dir=tmp_path,
         overrides=FEW,
     )  # fmt: skip
     rows = [{"tokens": sentence(n).split(), "ner_tags": ["O", "B-PER", "I-PER"]} for n in range(9)]
@@ -227,7 +227,7 @@ def test_words_of_an_official_task_are_scored_by_the_labels_of_its_network(
         write(tmp_path / f"klue-re-v1.1_{split}.json", [RELATION])
     with pytest.raises(ValueError, match="no class of networks for it"):
         electrify.finetune(
-            str(model_folder), tmp_path / "b", task="klue-re", data_dir=[str(tmp_path)]
+            str(model_folder), tmp_path / "b", task="klue-re", data_dir=str(tmp_path)
         )
 
 
