@@ -394,14 +394,17 @@ def list_runs(runs: Path) -> list[str]:
 
 
 def stages_of_runs(runs: Path) -> dict[str, dict[str, list[str]]]:
-    """The stages that are done and begun of each run in a folder."""
-    paths = [*runs.glob(f"*/*/{MANIFEST}"), *runs.glob("*/*.partial")]
+    """The stages that are done and begun of each run in a folder, or up to two folders deeper, as
+    those of `ablate` are."""
+    stages = ("*/*", "*/*/*", "*/*/*/*")
+    paths = [path for of in stages for path in runs.glob(f"{of}/{MANIFEST}")]
+    paths += [path for of in stages for path in runs.glob(f"{of}.partial")]
     by_run: dict[str, dict[str, list[str]]] = {}
     for name in sorted(path.as_posix() for path in paths):
         state = "begun" if name.endswith(".partial") else "done"
         run, _, stage = name.removesuffix(f"/{MANIFEST}").removesuffix(".partial").rpartition("/")
         suite, dash, _ = stage.partition("-")
-        if suite in (_SCORES if dash else _FOLDERS):
+        if suite in (_SCORES if dash else _FOLDERS) or stage.startswith("export-checkpoint-"):
             by_run.setdefault(run, {"done": [], "begun": []})[state].append(stage)
     return {
         run: {state: sorted(stages, key=_order) for state, stages in states.items()}

@@ -113,6 +113,7 @@ def test_configs_and_every_kind_of_run_are_listed(tmp_path: Path, monkeypatch, c
     for stage in (
         *("demo/clean", "demo/evaluate-checkpoint-500", "demo/evaluate-checkpoint-1000"),
         *("scored/evaluate-bert", "scored/robustness", "scored/fairness-bert", "begun/clean"),
+        *("ablation-a/lr/seed-0/clean", "group/a/clean", "demo/export-checkpoint-50"),
         *("scored/clean-2025", "scored/onnx-int8"),  # no stages
     ):
         Path("out", stage).mkdir(parents=True)
@@ -123,8 +124,11 @@ def test_configs_and_every_kind_of_run_are_listed(tmp_path: Path, monkeypatch, c
     Path("configs/a.toml").write_text("nmae = 1\nsede = 2")
     lines = list_runs(Path("out"))
     assert lines[lines.index("runs") + 1 :] == [
+        "  out/ablation-a/lr/seed-0  clean",
         "  out/begun  clean, shards (partial)",
-        "  out/demo  clean, evaluate-checkpoint-500, evaluate-checkpoint-1000",
+        "  out/demo  clean, export-checkpoint-50, evaluate-checkpoint-500, "
+        "evaluate-checkpoint-1000",
+        "  out/group/a  clean",
         "  out/scored  robustness, evaluate-bert, fairness-bert",
     ]
     (line,) = (line for line in lines if "configs/a.toml" in line)
