@@ -32,7 +32,7 @@ from benchmarks.results.run_folder import read_run
 from benchmarks.sections.scores import beside_lines, terminal_lines, write_scores
 from benchmarks.tasks.labels import Classification
 from benchmarks.tasks.load import TaskData, load_tasks, rows_digest
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.task import OWN, Task
 from benchmarks.training.recipe import (
     HyperParameters,
     few_steps_note,
@@ -238,16 +238,17 @@ def fine_tune_all(
 
 
 def _is_whole(folder: Path, result: Result, data: TaskData) -> bool:
-    """Whether all splits are predicted that the data has now, beside the reported one."""
+    """Whether every further split of the data is predicted."""
     return all(prediction_path(folder, result, split).is_file() for split in data.further)
 
 
 def _warn_of_hidden(task: Task, data: TaskData, results: Iterable[Result]) -> None:
     hidden = {r.key for r in results if r.task == task.name and r.data_sha256 != data.sha256}
     if hidden:
+        other = "task another `name`" if task.suite == OWN else "scores another output_dir"
         warn(
             f"{task.name}: no table shows its {len(hidden)} results of other rows, which stay in "
-            f"{RESULTS}: to see both, give the task another `name`"
+            f"{RESULTS}: to see both, give the {other}"
         )
 
 

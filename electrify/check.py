@@ -303,7 +303,9 @@ def corpus_cost(
     """The text and its vocabulary, CPU time of the stages that read it, and how often pretraining
     does; what to do where the text is too small. And these seconds."""
     if not amount.num_bytes:
-        return ["the text is not estimated: it is not on this machine"], 0.0
+        return [
+            "the text is not estimated: it is not here, or not in the first megabyte of files"
+        ], 0.0
     from model.plan import phases_of
     from pipeline.init.config import FEW_TOKENS, NUM_PASSES
 

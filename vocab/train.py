@@ -202,7 +202,7 @@ def _log_report(report: Mapping[str, Any]) -> None:
 
 def _warn_of_unknown(sources: Sequence[Mapping[str, Any]], options: VocabConfig) -> None:
     given = f"vocab.extend = {options.extend!r}, " if options.extend else ""
-    advice = "Set a larger vocab.size, of which part are characters, or vocab.limit_alphabet"
+    advice = "Set a larger vocab.size or vocab.limit_alphabet"
     if options.extend:
         advice += ". Or extend a vocabulary of these languages"
     for language, rows in groupby(sources, key=itemgetter("language")):

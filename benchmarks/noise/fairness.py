@@ -72,19 +72,20 @@ def add_rows(task: Task, data: TaskData) -> TaskData:
 
 
 def effects(folder: Path, results: Sequence[Result]) -> Iterator[Effect]:
+    results = [result for result in results if result.task in _TASKS]
     for (name, encoder), own in groupby(results, lambda result: (result.task, result.role)):
-        rows = []
+        axes, rows = read_templates(_TASKS[name]["language"]), []
         for result in own:
             run = predictions_of_result(folder, result, SPLIT) or ()
-            if all(p["probabilities"] is not None for p in run):
+            is_whole = {p["id"] for p in run} == {s.id for axis in axes.values() for s in axis}
+            if is_whole and all(p["probabilities"] is not None for p in run):
                 rows.append(run)
             else:
                 label = f"{name}, {result.encoder}, seed {result.seed}"
-                warn(f"fairness: {label} has no probabilities, and is left out")
-        if rows and name in _TASKS:
+                warn(f"fairness: {label} failed or read other templates, and is left out")
+        if rows:
             bad = [TASKS[name].labels.index(label) for label in _TASKS[name]["unfavourable"]]
             p_bad = [{p["id"]: sum(p["probabilities"][n] for n in bad) for p in r} for r in rows]
-            axes = read_templates(_TASKS[name]["language"])
             yield from _gaps(axes, p_bad, {"task": name, "encoder": encoder})
 
 

@@ -91,7 +91,7 @@ def low_shot_lines(run: RunFolder) -> list[str]:
 
 
 def _alike(results: Sequence[Result]) -> tuple[list[Result], list[str]]:
-    """Those of the settings of the largest part of their task and encoder; what is left out."""
+    """The results with the settings of the largest part, and the titles of the others."""
     kept, left_out = list[Result](), list[str]()
     largest: dict[tuple[str, str], Result] = {}
     for result in sorted(results, key=lambda result: -result.train_fraction):

@@ -35,7 +35,7 @@ def compare(sample: Sample, other: Sample, shares_seeds: bool = False) -> Compar
     if not sample.values or not other.values:
         return Comparison("nothing to compare with" if sample.values else "not scored")
     if sample.draws and other.draws and sample.draws.ids != other.draws.ids:
-        return Comparison("not comparable", "ids or groups of the examples differ")
+        return Comparison("not comparable", "ids or groups of the examples differ: evaluate again")
     gain = difference(sample.values, sample.draws, other.values, other.draws, shares_seeds)
     why = ""
     if not all(map(math.isfinite, [*sample.values.values(), *other.values.values()])):

@@ -157,14 +157,21 @@ def _check_records(stage: str, results: Sequence[Result]) -> None:
 
 def _task_score(stage: str, results: Sequence[Result], folder: Path | None) -> TaskScore:
     predictions, note = predictions_by_result(results, folder)
+    # those of earlier versions have no groups: they are of the same examples
+    groups = {p["id"]: p["group"] for run in predictions.values() for p in run if "group" in p}
     by_role = {}
     for role in ("pretrained", *BASELINES):
         records = [result for result in results if result.role == role]
         draws, task = None, task_of(results[0])
         if records and predictions and task:
-            draws = resample(task, {r.seed: predictions[role, r.seed] for r in records})
+            runs = {r.seed: _grouped(predictions[role, r.seed], groups) for r in records}
+            draws = resample(task, runs)
         by_role[role] = sample_of(records, draws)
     return TaskScore(stage, tuple(results), by_role, note)
+
+
+def _grouped(predictions: Predictions, groups: Mapping[str, str]) -> Predictions:
+    return [{**p, "group": groups[p["id"]]} if p["id"] in groups else p for p in predictions]
 
 
 def predictions_by_result(

@@ -15,6 +15,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,9 +67,10 @@ def resample(task: Task, runs: Mapping[int, Predictions]) -> Draws:
         raise UserError(
             f"{task.name}: seeds {', '.join(map(str, runs))} hold predictions of other examples"
         )
-    # a seed that was predicted before there were groups has those of another
-    some, *_ = sorted(ordered.values(), key=lambda run: not any("group" in p for p in run))
-    groups = [p.get("group", n) for n, p in enumerate(some)]
+    first, *_ = ordered.values()
+    groups = [p.get("group", n) for n, p in enumerate(first)]
+    if len({*groups}) == 1:  # of one text alone nothing is known of others
+        groups = [*range(len(groups))]
     digest = digests.pop()
     if len({*groups}) < len(groups):
         digest = hashlib.sha256("\n".join([digest, *map(str, groups)]).encode()).hexdigest()
@@ -88,15 +90,17 @@ def resample_scores(ids: str, groups: Sequence[Hashable], scorers: Mapping[int, 
     positions = defaultdict[Hashable, list[int]](list)
     for position, group in enumerate(groups):
         positions[group].append(position)
-    members = [np.array(found) for found in positions.values()]
-    size = (NUM_RESAMPLES, len(members))
-    drawn = np.random.default_rng(seed).integers(0, max(len(members), 1), size)
-    if len(members) < len(groups):
-        samples = [np.concatenate([members[group] for group in row]) for row in drawn]
-    else:
-        samples = list(drawn)
+    lengths = np.array([len(found) for found in positions.values()], dtype=np.int64)
+    members = np.array([*chain.from_iterable(positions.values())], dtype=np.int64)
+    starts = np.cumsum(lengths) - lengths
+    size = (NUM_RESAMPLES, len(lengths))
+    samples = []
+    for drawn in np.random.default_rng(seed).integers(0, max(len(lengths), 1), size):
+        ends = np.cumsum(lengths[drawn])
+        shifts = np.repeat(starts[drawn] - (ends - lengths[drawn]), lengths[drawn])
+        samples.append(members[shifts + np.arange(len(shifts))])
     scores = {seed: np.array([score(row) for row in samples]) for seed, score in scorers.items()}
-    return Draws(ids, len(members), scores)
+    return Draws(ids, len(lengths), scores)
 
 
 @dataclass(frozen=True)

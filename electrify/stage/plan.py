@@ -106,10 +106,7 @@ def compared_tasks(config: RunConfig) -> list[str] | None:
 def stage_options(config: RunConfig, name: str) -> dict[str, Any]:
     """What decides the result of the stage whose folder has this name."""
     if name == "pretrain":
-        options = _options(config.pretrain, leave_out=set(KEEPING_OPTIONS)) | {"seed": config.seed}
-        for phase in options["curriculum"]:
-            phase["micro_batch_size"] = None  # as in a phase that names none
-        return options
+        return _options(config.pretrain, leave_out=set(KEEPING_OPTIONS)) | {"seed": config.seed}
     section = getattr(config, "encode" if name == "shards" else name)
     # of benchmarks the texts count
     options = _options(section, leave_out={"decontaminate_data_dir", "onnx"})

@@ -32,7 +32,7 @@ from electrify.stage.folder import (
 )
 from electrify.storage.folder import Folder, explained
 from electrify.system.outcome import UserError
-from electrify.system.progress import Progress, is_main_process, log
+from electrify.system.progress import Progress, is_main_process, log, warn
 
 WORK_DIR = "ELECTRIFY_WORK_DIR"  # environment variable: local folders of such runs go there
 REPORTS = ("report.html", "report.md")
@@ -126,8 +126,13 @@ def _fetch(run: Path) -> None:
             if _is_equal_at(remote, folder):
                 (folder / SENT).touch()
                 continue
-            with stage_lock(folder):
-                _take(remote, folder)
+            try:
+                with stage_lock(folder):
+                    _take(remote, folder)
+            except UserError:
+                if folder.exists() or not folder.with_name(f"{stage}.partial").exists():
+                    raise
+                warn(f"{stage} is being added to here, and is left out")
 
 
 def take_over(folder: Path) -> None:

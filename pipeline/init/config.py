@@ -42,7 +42,8 @@ def init(path: str, output: str | None) -> list[str]:
     Raises `ValueError` for a path without text that any kind of source reads, and for an output
     that is there already.
     """
-    name = _run_name(Path(output).stem if output else Path(path).resolve().name.split(".")[0])
+    label = Path(output).stem if output else Path(path).resolve().name.split(".")[0]
+    name = _run_name(label, may_be_another=output is not None)
     target = Path(output or f"{name}.toml")
     if target.exists():
         raise UserError(f"{target} exists and is not overwritten; give another `output`")
@@ -86,20 +87,18 @@ def init(path: str, output: str | None) -> list[str]:
     ]
 
 
-def _run_name(label: str) -> str:
-    """The label in the letters that a run's name may have, Hangul as Unicode spells it. Where other
-    letters are lost, a number tells apart what may be two labels."""
+def _run_name(label: str, may_be_another: bool) -> str:
+    """The label in the letters that a run's name may have, Hangul as Unicode spells it. A number
+    tells it from what is there: of a label whose letters are lost, or of an output elsewhere."""
     spelt = "".join(
         unicodedata.name(letter, "").partition("HANGUL SYLLABLE ")[2] or letter
         for letter in unicodedata.normalize("NFC", label)
     )
     name = re.sub(r"[^a-z0-9._-]+", "-", spelt.lower()).strip("-._") or "my-text"
+    if spelt.isascii() and not may_be_another:
+        return name
     names = chain([name], (f"{name}-{number}" for number in count(2)))
-    return next(
-        free
-        for free in names
-        if spelt.isascii() or not (Path("out", free).exists() or Path(f"{free}.toml").exists())
-    )
+    return next(n for n in names if not (Path("out", n).exists() or Path(f"{n}.toml").exists()))
 
 
 def _languages(sources: Sequence[FoundSource]) -> Counter[str]:
@@ -140,7 +139,7 @@ def _config(
     for source in sources:
         lines += (_comment(line, "    ") for line in _describe(source))
         lines.append(f"    {toml_value(source.source.model_dump(exclude_defaults=True))},")
-    is_korean = "ko" in languages
+    is_korean = languages["ko"] * 2 >= languages.total()
     has_headlines = is_korean and Path(find_bundled(_HEADLINES)).is_file()
     evaluation = Template(_TABLES["evaluation_of_headlines" if has_headlines else "evaluation"])
     why = network["why"]
@@ -156,7 +155,7 @@ def _config(
         target=shlex.quote(str(target)),
         name=name,
         sources="".join(f"{line}\n" for line in lines),
-        pretokenizer="kiwi" if is_korean else "whitespace",
+        pretokenizer="kiwi" if "ko" in languages else "whitespace",
         valid_fraction=0.01 if num_documents > 20_000 else valid_fraction,
         num_passes=NUM_PASSES,
         num_steps=num_steps,

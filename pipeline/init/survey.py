@@ -135,12 +135,13 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
 def amount_of(source: Source, output_dir: str | None = None) -> TextAmount:
     """The text of a source on this machine, by the heads of some of its files (`expand_sources`).
 
-    `UserError` where none of them has a document.
+    `UserError` where they were read whole and none has a document.
     """
     sizes = {file.path: file.file_bytes for file in expand_sources([source], output_dir)}
     filled = [path for path, size in sizes.items() if size]
     heads = [InputFile(p, sizes[p], file_bytes=sizes[p]) for p in _spread(filled, _MAX_HEADS)]
     amounts, first_fault = [TextAmount(0, 0, 0)], ""
+    is_whole = len(heads) == len(filled)
     for head in heads:
         try:
             documents, faults, share = read_head(head, source)
@@ -150,12 +151,13 @@ def amount_of(source: Source, output_dir: str | None = None) -> TextAmount:
         if faults and not documents:  # the longest says what the file looks like
             detail = max((fault.detail for fault in faults), key=len)
             first_fault = first_fault or f"{head.path}: {detail}"
+        is_whole &= share == 1
         texts = [document.text for document in documents if document.text.strip()]
         if source.max_documents and texts:
             share = min(share, source.max_documents / len(texts))
         amounts.append(_amount_of_texts(texts, share))
     total = _scaled(amounts, sum(sizes.values()) / max(1, sum(head.num_bytes for head in heads)))
-    if not any(total):
+    if not any(total) and (first_fault or is_whole):
         raise UserError(first_fault or f"{source.path}: no text in it; give files with text")
     return total
 

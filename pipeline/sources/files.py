@@ -223,6 +223,10 @@ def _match_files(path: str, where: str, output_dir: str | None) -> list[tuple[st
             raise UserError(f"{where}: {fault}")
     if not files:
         hint = "" if "://" in path else f"{_hint(path)} (relative paths start at {Path.cwd()})"
+        if output_dir and "://" not in path and glob(path, recursive=True):
+            hint = (
+                f": those below output_dir = {output_dir!r} are left out; give another output_dir"
+            )
         raise UserError(f"{where} matches no file{hint}")
     if "file" not in filesystem.protocol:
         shown = filesystem.unstrip_protocol

@@ -165,8 +165,6 @@ def test_a_checkpoint_of_a_run_with_another_result_is_refused(config):
     phases = [{"steps_fraction": 0.5, "micro_batch_size": size} for size in (2, 1)]
     phased = [make_config(Path(config.output_dir), curriculum=[phase]) for phase in phases]
     before, now = map(run_identity, phased)
-    assert before == now
-    before["options"]["curriculum"] = [phases[0]]  # as once noted
     check_identity({"step": 4, "identity": before}, now, "checkpoint-4")
     check(identity | {"options": identity["options"] | {"generator": "model"}})  # long gone
     text = {"shards_sha256": "0", "vocab_size": 61, "tokenizer_sha256": "1" * 64}

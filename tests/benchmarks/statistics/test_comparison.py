@@ -148,19 +148,22 @@ def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
 def runs(tmp_path):
     first = write_evaluation(tmp_path / "a")
     write_evaluation(first, "evaluate-bert", 130)
+    write_evaluation(first, "evaluate-mbert", 147)
     second = write_evaluation(tmp_path / "b", num_right=180)
     return [read_run(first), read_run(second)]
 
 
 def test_encoders_of_a_run_against_random_initialisation_and_the_own_against_others(runs):
-    own, other, beside = compare_in_run(runs[0])
+    own, other, _, beside, another = compare_in_run(runs[0])
     found = own.baseline, own.score.stage, own.comparison.outcome
     assert found == ("random initialisation", "evaluate", "better")
     assert other.score.label == "glue-sst2 (bert)"
     assert (beside.score.stage, beside.baseline) == ("evaluate", "bert")
     assert beside.comparison.difference.value == pytest.approx(0.1)
-    for against in (own, other, beside):  # a family each: the baselines of either, and others
-        assert against.comparison.p_corrected == against.comparison.difference.p
+    for family in ([own], [other], [beside, another]):
+        p_corrected = holm([against.comparison.difference.p for against in family])
+        assert [a.comparison.p_corrected for a in family] == pytest.approx(p_corrected)
+    assert beside.comparison.p_corrected > beside.comparison.difference.p
 
 
 def test_runs_against_the_first(tmp_path, runs):

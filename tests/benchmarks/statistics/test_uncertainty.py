@@ -167,8 +167,8 @@ def test_examples_of_one_text_are_drawn_together():
     )
     without = [{name: value for name, value in row.items() if name != "group"} for row in together]
     assert draws.ids != resample(SST2, {0: without}).ids
-    mixed = resample(SST2, {0: without, 1: together})  # one was predicted before there were groups
-    np.testing.assert_array_equal(mixed.scores[0], draws.scores[0])
+    of_one_text = [row | {"group": "a"} for row in together]
+    assert resample(SST2, {0: of_one_text}).ids == resample(SST2, {0: without}).ids
 
 
 def test_predictions_have_the_groups_of_their_first_texts():

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.tasks.texts import dump_benchmarks, file_texts, named_texts, write_texts
+from benchmarks.tasks.texts import _warn_once, dump_benchmarks, file_texts, named_texts, write_texts
 from electrify.config.load import parse_config
 from electrify.stage.folder import write_manifest
 from pipeline.decontaminate.index import read_letters
@@ -126,6 +126,7 @@ def test_what_is_scored_is_looked_for_unless_something_else_is_named(
     assert _texts(folder / "klue-ynat.jsonl") == ["항구 축제 열린다"]
     assert 2 <= len(_texts(folder / "own.jsonl")) <= 6
     Path("out/clean").mkdir()  # a corpus that is finished stays
+    _warn_once.cache_clear()
     for compared, left in (([], "klue-ynat, own"), (["klue-ynat"], "own"), (None, None)):
         counts = {"compared_with": compared} if compared is not None else {}  # of an older version
         write_manifest(Path("out/clean"), {"files": {}, "counts": counts})
