@@ -36,7 +36,10 @@ def write_source(kind: str, pattern: str) -> None:
     one = re.sub(r"\[(.)[^]]*\]", lambda of: "x" if of[1] == "!" else of[1], pattern)
     path = Path(one.replace("/*", "/x").replace("*", ""))
     path.parent.mkdir(parents=True, exist_ok=True)
-    line = {"jsonl": b'{"text": "x"}', "wikipedia": b"<mediawiki/>"}.get(kind, b"x")
+    page = b"<page><ns>0</ns><id>1</id><revision><text>x</text></revision></page>"
+    line = {"jsonl": b'{"text": "x"}', "wikipedia": b"<mediawiki>%b</mediawiki>" % page}.get(
+        kind, b"x"
+    )
     zstd = partial(pa.compress, codec="zstd", asbytes=True)
     packed = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": zstd}.get(path.suffix, bytes)
     path.write_bytes(packed(line))
