@@ -40,7 +40,7 @@ NUM_SAMPLES = 12  # segmented sentences of each language in the report
 SAMPLE_CHARACTERS = 200_000  # measured of each language and source
 MAX_SOURCES = 50  # of each language; all others are one
 _SAMPLE_ROW_GROUPS = 64  # read for samples, spread over all
-_EVENLY_SAMPLED_BYTES = 4_000_000  # about, of documents by which `enlarged` decides
+_EVENLY_SAMPLED_BYTES = 1_000_000  # about, of documents by which `enlarged` decides
 _SENTENCE_CHARACTERS = 120
 
 
