@@ -14,11 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from benchmarks.model_name import encoder_path, pinned
-from benchmarks.results.predictions import (
-    prediction_path,
-    write_predictions,
-    write_submissions,
-)
+from benchmarks.results.predictions import prediction_path, write_predictions, write_submissions
 from benchmarks.results.results import (
     RESULTS,
     Result,
@@ -102,7 +98,8 @@ def evaluate(
         log(f"{noise_suite}: looks at {', '.join(task.name for task in tasks)}")
         data = {task.name: SUITES[noise_suite].add_rows(task, data[task.name]) for task in tasks}
     rows = {
-        task: of_task.sha256 | {name: rows_digest(split) for name, split in of_task.further.items()}
+        task: of_task.sha256
+        | {n: rows_digest(split) for n, split in of_task.further.items() if n not in of_task.sha256}
         for task, of_task in data.items()
     }
     stage = evaluate_stage(config, at, rows, step, name, noise_suite or "evaluate")

@@ -164,33 +164,31 @@ def join_row_groups(
     writers: dict[Key, ShardWriter] = {}
     counts: defaultdict[Key, Counter[str]] = defaultdict(Counter)
     most_times = dict.fromkeys(names, 1)  # that a document of the row group stands there
-    num_passes = max(options.repeats.values(), default=1)
-    with Progress(
-        "token shards", len(names) if num_passes == 1 else None, "row groups"
-    ) as progress:
-        for number in range(1, num_passes + 1):
-            for name in names:
-                if most_times[name] < number:
-                    continue
-                with work.fetch(name) as path, np.load(path) as arrays:
-                    for prefix in sorted({name.rpartition("/")[0] for name in arrays}):
-                        split, language, times = prefix.split("/")
-                        most_times[name] = max(most_times[name], int(times))
-                        if int(times) < number:
-                            continue
-                        key = split, language
-                        if key not in writers:
-                            target = folder / split / language
-                            writers[key] = ShardWriter(target, vocab_size, options.shard_tokens)
-                        *written, added = (arrays[f"{prefix}/{name}"] for name in _ARRAYS)
-                        writers[key].add(*written)
-                        num_unknown, num_empty = added.tolist()
-                        counts[key]["num_unknown_tokens"] += num_unknown
-                        if number == 1:
-                            counts[key]["num_documents_without_tokens"] += num_empty
-                        else:
-                            counts[key]["num_document_copies"] += len(written[1]) - 1
-                progress.update()
+    numbers = range(1, max(options.repeats.values(), default=1) + 1)
+    # the first pass tells which row groups the later ones need
+    passes = ((n, name) for n in numbers for name in names if n <= most_times[name])
+    num_row_groups = len(names) if len(numbers) == 1 else None  # else not known before
+    with Progress("token shards", num_row_groups, "row groups") as progress:
+        for number, name in passes:
+            with work.fetch(name) as path, np.load(path) as arrays:
+                for prefix in sorted({array.rpartition("/")[0] for array in arrays}):
+                    split, language, times = prefix.split("/")
+                    most_times[name] = max(most_times[name], int(times))
+                    if int(times) < number:
+                        continue
+                    key = split, language
+                    if key not in writers:
+                        target = folder / split / language
+                        writers[key] = ShardWriter(target, vocab_size, options.shard_tokens)
+                    *written, added = (arrays[f"{prefix}/{array}"] for array in _ARRAYS)
+                    writers[key].add(*written)
+                    num_unknown, num_empty = added.tolist()
+                    counts[key]["num_unknown_tokens"] += num_unknown
+                    if number == 1:
+                        counts[key]["num_documents_without_tokens"] += num_empty
+                    else:
+                        counts[key]["num_document_copies"] += len(written[1]) - 1
+            progress.update()
     return {key: writer.close() for key, writer in writers.items()}, counts
 
 

@@ -115,23 +115,26 @@ def _alphabet(
         continuing = (PREFIX + c for c in plain if not is_isolated(c, options.lowercase))
         return [piece for piece in (*plain, *continuing) if piece not in known]
 
+    def fitting(characters: Sequence[str], room: int) -> Sequence[str]:
+        """The first of the characters, as many as their new pieces have room for."""
+        ends = [*accumulate(len(new_pieces([character])) for character in characters)]
+        return characters[: bisect_right(ends, room)]
+
     if options.extend:
         least = _LEAST_FRACTION * sum(seen.values())
         covered = [character for character in covered if seen[character] >= least]
-        counts = [len(new_pieces([character])) for character in covered]
-        num_fitting = bisect_right([*accumulate(counts)], room // 2)
-        if num_left := sum(map(bool, counts[num_fitting:])):
+        fits = fitting(covered, room // 2)
+        if num_left := sum(bool(new_pieces([character])) for character in covered[len(fits) :]):
             taken = f"of the {room:,} pieces added to vocab.extend, characters take at most half"
             warn(
                 f"{num_left:,} characters lack a piece, so words with them may be [UNK]: "
                 f"{taken if room else 'vocab.extend fills vocab.size'}; raise vocab.size to cover "
                 "more"
             )
-        return new_pieces(covered[:num_fitting])
+        return new_pieces(fits)
     if num_more:
         others = [c for c in ranked[limit:] if seen[c] >= options.min_frequency]
-        ends = [*accumulate(len(new_pieces([c])) for c in others)]
-        return new_pieces([*covered, *others[: bisect_right(ends, num_more)]])
+        return new_pieces([*covered, *fitting(others, num_more)])
     alphabet = new_pieces(covered)
     left = room - len(alphabet)
     numbers = f"characters take {len(alphabet)} of vocab.size = {options.size} pieces"

@@ -323,11 +323,15 @@ def canonical(value: Any) -> Any:
 # --- one writer -----------------------------------------------------------------------------------
 
 
+class StageHeldError(UserError):
+    """Another process has the lock of a stage folder."""
+
+
 @contextmanager
 def stage_lock(folder: Path) -> Iterator[None]:
     """Hold the lock of a stage folder for as long as the block runs.
 
-    `UserError` names the holder if another process has it. A file system without locks gets a
+    `StageHeldError` names the holder if another process has it. A file system without locks gets a
     warning.
     """
     from filelock import FileLock, Timeout  # here: it costs help half of its time
@@ -341,7 +345,7 @@ def stage_lock(folder: Path) -> Iterator[None]:
         holder = ""
         with suppress(OSError):  # it may be released just now
             holder = path.read_text(encoding="utf-8", errors="replace")
-        raise UserError(
+        raise StageHeldError(
             f"{folder} is being written by {holder or 'another process'}. Wait for it or stop it; "
             "or give this run another output_dir"
         ) from None

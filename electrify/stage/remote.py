@@ -19,6 +19,7 @@ from electrify.stage.folder import (
     MANIFEST,
     PLAN,
     Stage,
+    StageHeldError,
     compared_files,
     file_sha256,
     other_work,
@@ -129,7 +130,7 @@ def _fetch(run: Path) -> None:
             try:
                 with stage_lock(folder):
                     _take(remote, folder)
-            except UserError:
+            except StageHeldError:
                 if folder.exists() or not folder.with_name(f"{stage}.partial").exists():
                     raise
                 warn(f"{stage} is being added to here, and is left out")
