@@ -14,7 +14,7 @@ from typing import Any
 from huggingface_hub import ModelCardData
 from jinja2 import Template
 
-from benchmarks.evaluate import settings_for
+from benchmarks.evaluate import roles, settings_for
 from benchmarks.model_name import encoder_path, pinned
 from benchmarks.results.results import MODELS, Result, percent
 from benchmarks.statistics.uncertainty import Interval, estimate, score_bounds
@@ -79,12 +79,16 @@ def finetune(model: str, output: Path, options: EvaluateConfig, onnx: bool = Fal
         TemporaryDirectory(prefix=f"{output.name}.", suffix=".partial", dir=output.parent) as place,
         stop_on_signal(_PROMISE) as stop,
     ):
+        words = list[Result]()
 
         def trained(data: TaskData, jobs: Sequence[Job]) -> list[tuple[Result, Any]]:
             features = tokenize(task, data, source, jobs[0].settings, [job.seed for job in jobs])
             done = []
             given = {task.name: features}, source, options, stop, Path(place)
             for job, result, predictions in run_jobs(jobs, *given):
+                if job.role == "bag-of-words":
+                    words.append(result)
+                    continue
                 if not _folder(place, result).is_dir():
                     warn(f"{job.label(source)}: {result.degenerate}; lower the rate")
                     continue
@@ -99,7 +103,10 @@ def finetune(model: str, output: Path, options: EvaluateConfig, onnx: bool = Fal
         try:
             jobs = [Job(task, data, settings, "pretrained", seed) for seed in seeds]
             jobs = search_settings(jobs, [], source, options, stop)
-            scored = trained(data, [replace(job, predictions=f"{job.seed}") for job in jobs])
+            jobs = [replace(job, predictions=f"{job.seed}") for job in jobs]
+            if "bag-of-words" in roles(options, task):
+                jobs.append(replace(jobs[0], role="bag-of-words"))
+            scored = trained(data, jobs)
             best, _ = scored[best_of([_chosen_by(task, result) for result, _ in scored])]
             if len(seeds) == 1 and SPLIT_EVAL in data.split:
                 num_rows = len(data.train) + len(data.reported)
@@ -113,7 +120,7 @@ def finetune(model: str, output: Path, options: EvaluateConfig, onnx: bool = Fal
         values, draws = of_seeds(task, {result.seed: predicted for result, predicted in scored})
         interval = estimate(values, draws, score_bounds(task.headline))
         folder = _folder(place, best)
-        write_text(folder / "README.md", _card(model, task, data, scored, interval, best))
+        write_text(folder / "README.md", _card(model, task, data, scored, interval, best, words))
         folder.rename(output)
     if onnx:  # the network stays whatever becomes of its copies
         from benchmarks.onnx import export, int8
@@ -128,6 +135,12 @@ def finetune(model: str, output: Path, options: EvaluateConfig, onnx: bool = Fal
     for note in dict.fromkeys(note for result, _ in scored for note in result.notes):
         warn(note)
     log(f"{task.name}: {_score_text(scored, interval)}; wrote {output}")
+    for result in words:
+        text = f"{task.name}: TF-IDF with logistic regression has {percent(result.value)} there"
+        if (result.value or 0) < interval.value:
+            log(text)
+        else:
+            warn(f"{text}; it needs no network and is as good or better")
     log(f"predict with it: electrify predict {output} FILE; {output}/README.md has the Python")
 
 
@@ -166,6 +179,7 @@ def _card(
     scored: Sequence[tuple[Result, Any]],
     interval: Interval,
     best: Result,
+    words: Sequence[Result],
 ) -> str:
     kind = pipeline_of(task)
     base = model if is_hub_name(model) and not Path(model).exists() else None
@@ -179,6 +193,7 @@ def _card(
         task=task,
         pipeline=kind,
         score=_score_text(scored, interval),
+        words=[percent(result.value) for result in words],
         scored=[(result.seed, percent(result.value)) for result, _ in scored],
         best=best,
         is_chosen=len(scored) > 1,

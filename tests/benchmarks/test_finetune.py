@@ -155,6 +155,19 @@ def test_the_network_learns_from_all_rows_and_the_card_says_its_score(
     assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
 
 
+def test_a_bag_of_words_stands_beside_the_network(
+    model_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [{"text": f"{TOPICS[n % 2]} {n}", "label": "ab"[n % 2]} for n in range(40)]
+    with caplog.at_level("INFO"):
+        folder = made(model_folder, tmp_path, rows, more=["evaluate.learning_rate=1e-9"])
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "TF-IDF with logistic regression has 100.00 there" in card
+    assert any("as good or better" in line for line in caplog.messages)
+    off = made(model_folder, tmp_path / "off", rows, more=["evaluate.bag_of_words=false"])
+    assert "TF-IDF" not in (off / "README.md").read_text(encoding="utf-8")
+
+
 def test_seeds_and_search_of_the_config_are_obeyed(
     model_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
