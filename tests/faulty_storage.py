@@ -7,6 +7,7 @@ an upload that was given up.
 import http.client
 import json
 import logging
+import os
 import random
 import socket
 import threading
@@ -15,6 +16,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import fsspec
+import pytest
+
+# gcsfs asks nobody else for credentials and kinds of buckets, here and in processes that start
+os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+os.environ["FSSPEC_GS_TOKEN"] = "anon"
+fsspec.config.conf["gs"] = {"token": "anon"}
 DROPPED = "connection dropped before the request was done"
 LOST = "answer lost"
 CUT = "answer cut off in the middle"
@@ -113,6 +121,18 @@ def faulty_storage(rate: float, seed: int, bucket: str) -> Iterator[tuple[Faulty
             storage.server.shutdown()
             storage.server.server_close()
         emulator.stop()
+
+
+@contextmanager
+def storage_of_gs(bucket: str) -> Iterator[FaultyStorage]:
+    """The storage that gs:// addresses reach, which does not fail yet."""
+    pytest.importorskip("gcp_storage_emulator.server")
+    system = pytest.importorskip("gcsfs").GCSFileSystem
+    with faulty_storage(0.0, 0, bucket) as (faulty, _), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STORAGE_EMULATOR_HOST", faulty.url)
+        system.clear_instance_cache()
+        yield faulty
+    system.clear_instance_cache()
 
 
 def _answer(

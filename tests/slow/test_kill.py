@@ -55,17 +55,12 @@ def test_a_killed_run_ends_as_one_that_nobody_killed(
 
 
 def test_a_run_on_a_storage_that_fails_is_that_of_a_disk(
-    rounds: int,
-    rng: random.Random,
-    sound: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    rounds: int, rng: random.Random, sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Requests are refused, dropped, answered to nobody or cut off; machines are killed while they
     work or send, and an empty one goes on. A stage in the bucket is whole or not there, and what
     was finished stays untouched. In the end the bucket has what a disk has, and nothing else."""
-    monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
-    monkeypatch.setenv("FSSPEC_GS", '{"token": "anon"}')
+
     import gcsfs
 
     faults, manifests, there = list[str](), dict[str, bytes](), tmp_path / "there"

@@ -1,5 +1,6 @@
 """A run at an address: whole there or not there, the same bytes everywhere, whatever fails."""
 
+import asyncio
 import hashlib
 import json
 import os
@@ -9,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from uuid import uuid4
 
-import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
@@ -28,10 +28,7 @@ from electrify.stage.run import run_stage
 from electrify.storage import folder as remote_folder
 from electrify.storage.folder import Folder
 from tests.electrify.stage.conftest import refuse
-from tests.faulty_storage import FaultyStorage, faulty_storage
-
-# gcsfs asks nobody else for credentials and kinds of buckets
-os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+from tests.faulty_storage import FaultyStorage, storage_of_gs
 
 
 @pytest.fixture(autouse=True)
@@ -43,22 +40,10 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def storage():
     """A bucket `runs` that gs:// addresses reach, behind a proxy; gcsfs waits for nothing."""
-    import asyncio
-
-    import gcsfs
-
-    patch = pytest.MonkeyPatch()
-    with faulty_storage(0.0, seed=0, bucket="runs") as (faulty, _):
-        patch.setenv("STORAGE_EMULATOR_HOST", faulty.url)
-        patch.setitem(fsspec.config.conf, "gs", {"token": "anon"})
-        no_sleep = SimpleNamespace(sleep=lambda seconds: asyncio.sleep(0))
+    no_sleep = SimpleNamespace(sleep=lambda seconds: asyncio.sleep(0))
+    with storage_of_gs("runs") as faulty, pytest.MonkeyPatch.context() as patch:
         patch.setattr("gcsfs.retry.asyncio", no_sleep)
-        gcsfs.GCSFileSystem.clear_instance_cache()
-        try:
-            yield faulty
-        finally:
-            patch.undo()
-            gcsfs.GCSFileSystem.clear_instance_cache()
+        yield faulty
 
 
 @pytest.fixture
