@@ -138,11 +138,6 @@ def test_extension_keeps_the_ids_and_puts_new_tokens_behind(vocabulary):
     assert first_pieces_of(VocabConfig()) == SPECIAL_TOKENS
 
 
-def test_a_special_token_is_no_word_of_the_text():
-    with pytest.raises(ValueError, match=r"write \[USER\]"):
-        VocabConfig(additional_special_tokens=("USER",))
-
-
 def test_a_vocabulary_of_another_case_is_not_extended(vocabulary):
     assert check_extendable(vocabulary, lowercase=True) == OTHER_PIECES
     with pytest.raises(ValueError, match=r"do_lower_case = True; set vocab\.lowercase = true"):

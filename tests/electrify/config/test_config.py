@@ -97,9 +97,8 @@ def test_the_scores_of_a_model_are_named_after_it(model: str, name: str):
     "key", ["klue-ner", '"klue-ner"', "'klue-ner'", '"klue\\u002dner"'], ids=range(4)
 )
 def test_a_part_of_an_overridden_key_may_stand_in_quotes_as_in_toml(key: str):
-    config = load_config(
-        Path("configs/demo.toml"), [f"evaluate.tasks_options.{key}.num_epochs=7.0"]
-    )
+    override = f"evaluate.tasks_options.{key}.num_epochs=7.0"
+    config = load_config("configs/demo.toml", [override])
     assert config.evaluate.tasks_options["klue-ner"].num_epochs == 7.0
 
 

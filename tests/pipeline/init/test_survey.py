@@ -106,12 +106,6 @@ def test_each_file_far_below_the_root_is_read_as_if_it_were_alone(tmp_path, form
     assert (sorted(texts), unread) == (sorted(alone), [])
 
 
-def test_many_documents_of_other_languages_share_a_source_that_names_them(tmp_path):
-    texts = {f"{n}.txt": f"{ENGLISH if n % 3 == 1 else KOREAN} {n}" for n in range(90)}
-    (found,), unread = survey(write_files(tmp_path, texts))
-    assert (found.source.language, found.source.other_languages, unread) == ("ko", ("en",), [])
-
-
 def test_files_that_are_not_examined_beside_others_that_differ_are_counted(tmp_path, monkeypatch):
     monkeypatch.setattr("pipeline.init.survey._MAX_EXAMINED", 60)
     files = {f"sub/{n}.jsonl": json_lines([KOREAN], f"field{n}") for n in range(80)}
@@ -127,7 +121,7 @@ def test_many_small_files_are_documents_and_a_large_one_is_blocks_or_lines(tmp_p
     files = {"blocks.txt": f"{KOREAN}\n{KOREAN}\n\n" * 50, "lines.txt": f"{KOREAN}\n" * 100}
     found = [survey(write_files(tmp_path, files) / name)[0][0] for name in files]
     assert [(f.source.document, f.amount.num_documents) for f in (small, *found)] == [
-        *(("file", 40), ("block", 50), ("line", 100)),
+        *(("file", 40), ("block", 50), ("line", 100))
     ]
 
 
@@ -250,15 +244,18 @@ def test_a_first_row_that_may_be_data_is_asked_about(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("texts", "language", "others"),
+    ("files", "language", "others"),
     [
-        ([KOREAN] * 80 + [ENGLISH] * 15 + [RUSSIAN], "ko", ("en",)),
-        ([KOREAN, ENGLISH, RUSSIAN] * 10, "auto", ()),
+        ({f"{n}.txt": f"{KOREAN if n % 3 else ENGLISH} {n}" for n in range(90)}, "ko", ("en",)),
+        ({"a.jsonl": json_lines([KOREAN] * 80 + [ENGLISH] * 15 + [RUSSIAN])}, "ko", ("en",)),
+        ({"a.jsonl": json_lines([KOREAN, ENGLISH, RUSSIAN] * 10)}, "auto", ()),
     ],
+    ids=["files", "one file", "many languages"],
 )
 def test_languages_beside_the_main_one_are_named_or_many_told_by_document(
-    tmp_path, monkeypatch, texts, language, others
+    tmp_path, monkeypatch, files, language, others
 ):
     monkeypatch.setattr("pipeline.init.survey._MAX_OTHER_LANGUAGES", 1)
-    ((found,), _) = survey(write_files(tmp_path, {"a.jsonl": json_lines(texts)}))
+    (found,), unread = survey(write_files(tmp_path, files))
     assert (found.source.language, found.source.other_languages) == (language, others)
+    assert unread == []

@@ -28,6 +28,12 @@ def drop_letters(text, language):
 def cut_signature(text, language):
     return re.sub(r"-- 끝$", "", text).rstrip()
 
+def unescape(text, language):
+    return text.replace("%", "@")
+
+def drop_all(text, language):
+    return None
+
 def grows(text, language):
     return text + "다"
 
@@ -107,19 +113,9 @@ def test_a_cleaning_uses_the_rules_and_is_made_anew_when_their_code_changes(file
     assert len(documents(folder)) == 2
 
 
-def test_a_removed_text_shows_no_personal_data_that_a_rule_has_made(tmp_path):
+def test_a_removed_text_shows_no_personal_data_that_a_rule_has_made(file):
     """The rule makes an address of a text and removes it, after addresses were masked."""
-    code = """
-def unescape(text, language):
-    return text.replace("%", "@")
-
-
-def drop_all(text, language):
-    return None
-"""
-    path = tmp_path / "made.py"
-    path.write_text(code, encoding="utf-8")
-    rules, text = rules_of(f"{path}:unescape", f"{path}:drop_all"), "연락은 hong%naver.com 으로"
+    rules, text = rules_of(f"{file}:unescape", f"{file}:drop_all"), "연락은 hong%naver.com 으로"
     shown = rules.shown(text, rules.clean(text))
     assert shown.endswith("연락은 <email> 으로")
     assert "@" not in shown
