@@ -14,6 +14,7 @@ from electrify.cli import main
 from tests.benchmarks.conftest import save_electra
 
 PAGE = (Path(__file__).parents[1] / "docs/use.md").read_text(encoding="utf-8")
+SHIPPED = "model/shipped/ko-modern/discriminator"
 FEW = ["evaluate.min_steps=2", "evaluate.num_epochs=0.1", "evaluate.device=cpu"]
 
 
@@ -25,9 +26,7 @@ def blocks(kind: str) -> list[str]:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the lines of shell were run; without network and checkout."""
     folder = tmp_path_factory.mktemp("use")
-    save_electra(
-        folder / "model/shipped/ko-modern/discriminator", ElectraForPreTraining, 1, num_layers=1
-    )
+    save_electra(folder / SHIPPED, ElectraForPreTraining, 1, num_layers=1)
     rows = [("id", "title"), (1, "국회가 새 예산안을 의결했다"), (2, "대표팀이 결승에 올랐다")]
     with (folder / "headlines.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(rows)
@@ -62,17 +61,14 @@ def test_the_python_is_run(block: str, place: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.filterwarnings("ignore")  # of the trainer
-def test_sentence_embeddings_are_trained_and_scored(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_sentence_embeddings_are_trained_and_scored(place, tmp_path, monkeypatch, capsys):
     (code,) = blocks("py")
     for name in ("pairs.csv", "dev-pairs.csv"):
         with (tmp_path / name).open("w", encoding="utf-8", newline="") as file:
             rows = [(f"{n}은 어디인가?", f"{name} 문단 {n}") for n in range(6)]
             csv.writer(file).writerows([("anchor", "positive"), *rows])
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    encoder = place / "model/shipped/ko-modern/discriminator"
     monkeypatch.chdir(tmp_path)
-    exec(code.replace("model/shipped/ko-modern/discriminator", str(encoder)), {})
+    exec(code.replace(SHIPPED, str(place / SHIPPED)), {})
     assert 0 <= float(capsys.readouterr().out.split()[-1]) <= 1
     assert (tmp_path / "out/embed/final/modules.json").exists()

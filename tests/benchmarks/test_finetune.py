@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ from electrify.config.evaluate import EvaluateConfig, OwnTask
 from tests.benchmarks.conftest import FILLERS, TOPICS
 from tests.benchmarks.records import RELATION, sets, write, write_table
 
-FAST = sets("evaluate.min_steps=3", "evaluate.num_epochs=1.0", "evaluate.device=cpu")
 FEW = ("evaluate.min_steps=3", "evaluate.num_epochs=1.0", "evaluate.device=cpu")
+FAST = sets(*FEW)
 
 
 def sentence(number: int) -> str:
@@ -32,11 +32,8 @@ def sentence(number: int) -> str:
 def answer(number: int) -> dict[str, Any]:
     text = sentence(number)
     word = TOPICS[number % 7]
-    return {
-        "context": text,
-        "question": "오늘",
-        "answers": {"text": [word], "answer_start": [text.index(word)]},
-    }
+    answers = {"text": [word], "answer_start": [text.index(word)]}
+    return {"context": text, "question": "오늘", "answers": answers}
 
 
 TEXTS = [sentence(number) for number in range(40)]
@@ -56,15 +53,9 @@ TABLES: dict[str, list[dict[str, Any]]] = {
     "spans": [{"text": text, "entities": [[0, 2, "T"]]} for n, text in enumerate(TEXTS)],
     "answers": [answer(number) for number in range(40)],
 }  # fmt: skip
-CLASSES = {
-    "labels": "SequenceClassification",
-    "pairs": "SequenceClassification",
-    "numbers": "SequenceClassification",
-    "sets": "SequenceClassification",
-    "tags": "TokenClassification",
-    "spans": "TokenClassification",
-    "answers": "QuestionAnswering",
-}
+CLASSES = dict.fromkeys(("labels", "pairs", "numbers", "sets"), "SequenceClassification")
+CLASSES |= dict.fromkeys(("tags", "spans"), "TokenClassification")
+CLASSES["answers"] = "QuestionAnswering"
 
 
 def made(model: Path, folder: Path, rows: Sequence[Any], **options: Any) -> Path:
@@ -77,9 +68,7 @@ def made(model: Path, folder: Path, rows: Sequence[Any], **options: Any) -> Path
 
 @pytest.mark.parametrize("architecture", ["Electra", "ModernBert"])
 @pytest.mark.parametrize("kind", TABLES)
-def test_pipelines_say_what_predict_says(
-    kind: str, architecture: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_pipelines_say_what_predict_says(kind, architecture, request, tmp_path):
     name = "model_folder" if architecture == "Electra" else "modern_folder"
     rows = TABLES[kind]
     folder = made(request.getfixturevalue(name), tmp_path, rows)
@@ -104,18 +93,15 @@ def test_pipelines_say_what_predict_says(
         tagged = pipeline("token-classification", str(folder), ignore_labels=[])
         for text, said in zip(texts, ours, strict=True):
             theirs = tagged(text)
-            assert min(piece["score"] for piece in theirs) == pytest.approx(
-                said["probability"], abs=1e-5
-            )
+            lowest = min(piece["score"] for piece in theirs)
+            assert lowest == pytest.approx(said["probability"], abs=1e-5)
             labels = [piece["entity"] for piece in theirs]
             if kind == "tags":
                 assert labels == said["prediction"]
         return
-    pairs = kind == "pairs"
-    texts = [
-        {"text": row["premise"], "text_pair": row["hypothesis"]} if pairs else row["text"]
-        for row in rows
-    ]
+    texts = [row.get("text") for row in rows]
+    if kind == "pairs":
+        texts = [{"text": row["premise"], "text_pair": row["hypothesis"]} for row in rows]
     predict = pipeline("text-classification", str(folder))
     theirs = [predict(text, top_k=None) for text in texts]
     for of_theirs, said in zip(theirs, ours, strict=True):
@@ -130,7 +116,7 @@ def test_pipelines_say_what_predict_says(
             assert said["prediction"] == max(scores, key=scores.__getitem__)
 
 
-def test_a_number_is_in_the_range_that_was_learnt(model_folder: Path, tmp_path: Path) -> None:
+def test_a_number_is_in_the_range_that_was_learnt(model_folder, tmp_path):
     rows = [{"text": text, "score": 100.5 + n % 2} for n, text in enumerate(TEXTS)]
     folder = made(model_folder, tmp_path, rows, more=["evaluate.min_steps=12"])
     said: list[Any] = electrify.predict(folder, TEXTS)
@@ -138,8 +124,8 @@ def test_a_number_is_in_the_range_that_was_learnt(model_folder: Path, tmp_path: 
 
 
 def test_the_network_learns_from_all_rows_and_the_card_says_its_score(
-    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    model_folder, tmp_path, capsys
+):
     write_table(tmp_path / "mine.csv", TABLES["labels"])
     words = ["finetune", str(model_folder), "--own-task", str(tmp_path / "mine.csv"), *FAST]
     assert main([*words, "--output", str(tmp_path / "one")]) == 0
@@ -155,9 +141,7 @@ def test_the_network_learns_from_all_rows_and_the_card_says_its_score(
     assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
 
 
-def test_a_bag_of_words_stands_beside_the_network(
-    model_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_bag_of_words_stands_beside_the_network(model_folder, tmp_path, caplog):
     rows = [{"text": f"{TOPICS[n % 2]} {n}", "label": "ab"[n % 2]} for n in range(40)]
     with caplog.at_level("INFO"):
         folder = made(model_folder, tmp_path, rows, more=["evaluate.learning_rate=1e-9"])
@@ -168,9 +152,7 @@ def test_a_bag_of_words_stands_beside_the_network(
     assert "TF-IDF" not in (off / "README.md").read_text(encoding="utf-8")
 
 
-def test_seeds_and_search_of_the_config_are_obeyed(
-    model_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_seeds_and_search_of_the_config_are_obeyed(model_folder, tmp_path, caplog):
     more = ["evaluate.seeds=[7]", "evaluate.search={learning_rate=[1e-7, 5e-3]}"]
     more += ["evaluate.min_steps=60"]
     with caplog.at_level("INFO"):
@@ -178,43 +160,37 @@ def test_seeds_and_search_of_the_config_are_obeyed(
     assert any("seed 7, learning_rate 0.005" in line for line in caplog.messages)
     about = json.loads((folder / "task.json").read_text(encoding="utf-8"))
     assert about["settings"]["learning_rate"] == 5e-3
+    shares = ["evaluate.train_fractions=[0.1]"]
     with pytest.raises(ValueError, match="finetune learns from all rows"):
-        made(
-            model_folder, tmp_path / "b", TABLES["labels"], more=["evaluate.train_fractions=[0.1]"]
-        )
+        made(model_folder, tmp_path / "b", TABLES["labels"], more=shares)
 
 
-def test_of_equal_seeds_the_first_is_kept_whatever_ends_first(
-    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def reversed_jobs(*given: Any) -> Any:
-        for job, result, predictions in reversed([*run_jobs(*given)]):
-            yield job, result.model_copy(update={"value": 0.5}), predictions
+@pytest.fixture
+def let_end(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Any], Any]], None]:
+    """Has jobs end in reversed order, with what is said of the result of each."""
 
-    monkeypatch.setattr("benchmarks.jobs.run_jobs", reversed_jobs)
+    def let_end(change: Callable[[Any], Any]) -> None:
+        def jobs(*given: Any) -> Any:
+            for job, result, predictions in reversed([*run_jobs(*given)]):
+                yield job, result.model_copy(update=change(job)), predictions
+
+        monkeypatch.setattr("benchmarks.jobs.run_jobs", jobs)
+
+    return let_end
+
+
+def test_of_equal_seeds_the_first_is_kept_whatever_ends_first(model_folder, tmp_path, let_end):
+    let_end(lambda job: {"value": 0.5})
     folder = made(model_folder, tmp_path, TABLES["labels"], more=["evaluate.seeds=[3, 1]"])
     assert "of seed 3, which scored best" in (folder / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_seed_is_chosen_on_the_rows_for_development(
-    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def scored_jobs(*given: Any) -> Any:
-        for job, result, predictions in run_jobs(*given):
-            on_dev = {"dev_accuracy": 0.1 * job.seed}
-            yield (
-                job,
-                result.model_copy(update={"value": 1 / job.seed, "metrics": on_dev}),
-                predictions,
-            )
-
-    monkeypatch.setattr("benchmarks.jobs.run_jobs", scored_jobs)
-    rows = TABLES["labels"]
+def test_a_seed_is_chosen_on_the_rows_for_development(model_folder, tmp_path, let_end):
+    let_end(lambda job: {"value": 1 / job.seed, "metrics": {"dev_accuracy": 0.1 * job.seed}})
+    files = {}
     for n, split in enumerate(("train", "dev", "test")):
-        write_table(
-            tmp_path / f"{split}.csv", [{**row, "text": f"{row['text']} {n}"} for row in rows]
-        )
-    files = {split: str(tmp_path / f"{split}.csv") for split in ("train", "dev", "test")}
+        rows = [{**row, "text": f"{row['text']} {n}"} for row in TABLES["labels"]]
+        files[split] = write_table(tmp_path / f"{split}.csv", rows)
     options = EvaluateConfig(own_tasks=(OwnTask(**files),), seeds=(1, 2), num_epochs=1, min_steps=1)
     finetune(str(model_folder), tmp_path / "best", options)
     card = (tmp_path / "best" / "README.md").read_text(encoding="utf-8")
@@ -222,16 +198,15 @@ def test_a_seed_is_chosen_on_the_rows_for_development(
 
 
 def test_words_of_an_official_task_are_scored_by_the_labels_of_its_network(
-    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    model_folder, tmp_path, capsys
+):
     """Naver's labels are PER-B; a network of `transformers` says B-PER, and files do."""
     lines = [f"{sentence(n)}\tO PER-B PER-I\n" for n in range(40)]
     for split in ("train", "test"):
         write(tmp_path / "naver-ner" / f"{split}.tsv", "".join(lines))
-    folder = electrify.finetune(
-        str(model_folder), tmp_path / "out", task="korean-naver-ner", data_dir=tmp_path,
-        overrides=FEW,
-    )  # fmt: skip
+    model, out = str(model_folder), tmp_path / "out"
+    given: dict[str, Any] = {"task": "korean-naver-ner", "data_dir": tmp_path, "overrides": FEW}
+    folder = electrify.finetune(model, out, **given)
     rows = [{"tokens": sentence(n).split(), "ner_tags": ["O", "B-PER", "I-PER"]} for n in range(9)]
     write(tmp_path / "rows.json", rows)
     assert main(["predict", str(folder), str(tmp_path / "rows.json")]) == 0
@@ -239,14 +214,12 @@ def test_words_of_an_official_task_are_scored_by_the_labels_of_its_network(
     for split in ("train", "dev"):
         write(tmp_path / f"klue-re-v1.1_{split}.json", [RELATION])
     with pytest.raises(ValueError, match="no class of networks for it"):
-        electrify.finetune(
-            str(model_folder), tmp_path / "b", task="klue-re", data_dir=str(tmp_path)
-        )
+        electrify.finetune(model, tmp_path / "b", task="klue-re", data_dir=str(tmp_path))
 
 
 def test_predict_reads_files_in_parts_and_keeps_their_columns(
-    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+    model_folder, tmp_path, monkeypatch, capsys
+):
     folder = made(model_folder, tmp_path, TABLES["labels"])
     monkeypatch.setattr("benchmarks.predict._PART_ROWS", 7)
     (tmp_path / "texts.txt").write_text("\n".join([*TEXTS, "", "가 " * 50_000]), encoding="cp949")
@@ -289,18 +262,14 @@ def test_predict_reads_files_in_parts_and_keeps_their_columns(
         ("nothing", TABLES["labels"], "it has no config.json"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_learnt_is_refused(
-    model: str | None, rows: list[Any], message: str, model_folder: Path, tmp_path: Path
-) -> None:
+def test_what_cannot_be_learnt_is_refused(model, rows, message, model_folder, tmp_path):
     (tmp_path / "nothing").mkdir()
     with pytest.raises(ValueError, match=message):
         made(tmp_path / model if model else model_folder, tmp_path, rows)
     assert not (tmp_path / "out").exists()
 
 
-def test_what_cannot_be_predicted_is_refused(
-    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_predicted_is_refused(model_folder, tmp_path, capsys):
     folder = made(model_folder, tmp_path, TABLES["pairs"])
     (tmp_path / "empty.csv").touch()
     (tmp_path / "texts.txt").write_text("오늘\n", encoding="utf-8")
@@ -316,7 +285,7 @@ def test_what_cannot_be_predicted_is_refused(
     assert "ends in .csv or .jsonl" in capsys.readouterr().err
 
 
-def test_bf16_changes_no_file(modern_folder: Path, tmp_path: Path) -> None:
+def test_bf16_changes_no_file(modern_folder, tmp_path):
     folder = made(modern_folder, tmp_path, TABLES["labels"], more=['evaluate.precision="bf16"'])
     network = pipeline("text-classification", str(folder)).model
     assert {weights.dtype for weights in network.parameters()} == {torch.float32}

@@ -125,9 +125,7 @@ def test_precision_is_bf16_where_the_card_has_units_for_it(device: torch.device)
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["auto", "fp16"])
 @pytest.mark.parametrize("attention", ["sequence", "document"])
-def test_the_compiler_makes_kernels_for_the_card(
-    attention: str, precision: str, device: torch.device
-):
+def test_the_compiler_makes_kernels_for_the_card(attention, precision, device):
     """Triton and ptxas compile a step for its capability."""
     options = MUON | {"precision": precision, "attention": attention}
     model = random_model(**options, num_hidden_layers=1).to(device)

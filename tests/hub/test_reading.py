@@ -16,18 +16,12 @@ from benchmarks.tasks.registry import TASKS
 from tests.benchmarks.conftest import build_tokenizer, save_electra
 from tests.hub.conftest import Electrify, Ended
 from tests.hub.rows import card, parquet
-from tests.hub.server import Fault, Files, Hub
+from tests.hub.server import Files, Hub
 
 TINY = "made/tiny"
 SUITES = ["glue", "squad", "xquad", "klue", "korean", "kobest", "wikiann", "xnli", "paws-x"]
-FAST = {
-    "seeds": [0],
-    "random_init_control": False,
-    "bag_of_words": False,
-    "max_sequence_length": 32,
-    "num_epochs": 1.0,
-    "device": "cpu",
-}
+FAST: dict[str, object] = {"seeds": [0], "random_init_control": False, "bag_of_words": False}
+FAST |= {"max_sequence_length": 32, "num_epochs": 1.0, "device": "cpu"}
 SENTENCES = [f"오늘은 날씨가 맑아서 공원에 갔다. {n}번째 사람이 크게 웃었다." for n in range(12)]
 _DEAD = "connection to the hub fails .*look at the network"
 # what the hub may answer, and the words of the one line that the user reads
@@ -74,9 +68,7 @@ def _clean(electrify: Electrify, name: str, more: str = "") -> Ended:
 
 
 @pytest.mark.parametrize(("fault", "words"), FAULTS)
-def test_a_fault_of_the_hub_is_one_line(
-    hub: Hub, electrify: Electrify, tiny: Files, fault: Fault, words: str
-):
+def test_a_fault_of_the_hub_is_one_line(hub, electrify, tiny, fault, words):
     """Before anything is in the cache. A data set that fails is not asked for by each task."""
     shutil.rmtree(electrify.cache, ignore_errors=True)  # another test may have read all
     text, model = f"made/text-{fault}", f"made/model-{fault}"
@@ -107,9 +99,7 @@ def test_a_task_of_each_kind_is_scored(electrify: Electrify, tiny: Files):
     assert {*names} == {result.task for result in results}
 
 
-def test_a_data_set_without_a_record_is_a_task_of_ones_own(
-    hub: Hub, electrify: Electrify, tiny: Files
-):
+def test_a_data_set_without_a_record_is_a_task_of_ones_own(hub, electrify, tiny):
     """In one command: columns are guessed, class ids have names, a test split without labels is
     left out."""
     features = {"label": ClassLabel(names=["no", "yes"])}

@@ -64,9 +64,8 @@ def config(tmp_path: Path) -> RunConfig:
 
     run_stage(Stage("export", tmp_path / "export", {}), work)
     (tmp_path / "export" / "discriminator" / "notes.txt").write_text("the user's own")
-    return run_of(tmp_path).model_copy(
-        update={"name": "mine", "export": ExportConfig(licence="mit")}
-    )
+    named = {"name": "mine", "export": ExportConfig(licence="mit")}
+    return run_of(tmp_path).model_copy(update=named)
 
 
 def test_each_network_has_a_repository_with_the_files_of_the_run(hub: Hub, config: RunConfig):
@@ -100,9 +99,7 @@ def test_a_dry_run_asks_for_nothing(hub: Hub, config: RunConfig):
         ({"to": "made/public", "private": True}, "public-encoder: it is there and public"),
     ],
 )
-def test_what_cannot_be_published_is_named_before_the_first_file(
-    hub: Hub, config: RunConfig, options: dict[str, Any], message: str
-):
+def test_what_cannot_be_published_is_named_before_the_first_file(hub, config, options, message):
     hub.private["made/public-encoder"] = False
     with pytest.raises(ValueError, match=message):
         publish(config, **options)

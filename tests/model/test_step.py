@@ -35,11 +35,8 @@ Gradients = dict[str, Tensor]
 
 
 def gradients_of(model: ElectraPretrainer) -> Gradients:
-    return {
-        name: parameter.grad.clone()
-        for name, parameter in model.named_parameters()
-        if parameter.grad is not None
-    }
+    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+    return {name: of.clone() for name, of in gradients.items() if of is not None}
 
 
 def flat(gradients: Gradients) -> Tensor:
@@ -189,9 +186,7 @@ CASES += [("mlm", {}, "bf16")]  # in others a sample flips
 
 
 @pytest.mark.parametrize(("objective", "options", "rounded"), CASES, ids=str)
-def test_gradients_are_those_in_fp32_but_for_rounding(
-    objective: str, options: dict[str, object], rounded: str
-):
+def test_gradients_are_those_in_fp32_but_for_rounding(objective, options, rounded):
     found, norms = [], []
     for precision in ("fp32", rounded):
         model = model_of(objective, **(options | {"precision": precision}))

@@ -1,7 +1,6 @@
 """What the reader gives is what `transformers` gives, one text and one piece at a time."""
 
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,10 +17,7 @@ LONG = " ".join(["오늘 국회 큰 반도체 축구 내일 여행"] * 15)  # of
 
 @pytest.mark.parametrize(
     ("kind", "folder"),
-    [
-        (ElectraForPreTraining, "model_folder"),
-        (ModernBertForTokenClassification, "modern_folder"),
-    ],
+    [(ElectraForPreTraining, "model_folder"), (ModernBertForTokenClassification, "modern_folder")],
 )
 def test_the_discriminators_logits(kind, folder: str, request: pytest.FixtureRequest):
     model = kind.from_pretrained(request.getfixturevalue(folder)).eval()
@@ -36,9 +32,7 @@ def test_the_discriminators_logits(kind, folder: str, request: pytest.FixtureReq
         np.testing.assert_allclose(logits, expected.numpy(), atol=1e-5)
 
 
-def test_masked_logits_are_those_of_each_piece_masked_alone_or_together(
-    reader: Reader, generator_folder: Path
-):
+def test_masked_logits_are_those_of_each_piece_masked_alone_or_together(reader, generator_folder):
     model = ElectraForMaskedLM.from_pretrained(generator_folder).eval()
     for text in map(reader.cut, TEXTS):
         for pieces in (*([piece] for piece in range(len(text.ids))), [*range(len(text.ids))]):
@@ -77,9 +71,7 @@ def test_every_piece_is_judged_in_one_window_that_shows_it(size: int, num_pieces
     assert steps <= {size - size // 2}
 
 
-def test_a_run_an_export_and_a_network_are_opened(
-    model_folder: Path, generator_folder: Path, tmp_path: Path
-):
+def test_a_run_an_export_and_a_network_are_opened(model_folder, generator_folder, tmp_path):
     (tmp_path / "export").mkdir()
     (tmp_path / "export" / "discriminator").symlink_to(model_folder)
     (tmp_path / "export" / "generator").symlink_to(generator_folder)

@@ -47,9 +47,7 @@ def session(path: Path) -> onnxruntime.InferenceSession:
         (ModernBertForTokenClassification, "modern_folder", "modern_exported", 2),
     ],
 )
-def test_a_discriminator_has_the_states_and_logits_of_torch(
-    kind, folder: str, file: str, inputs: int, request: pytest.FixtureRequest
-) -> None:
+def test_a_discriminator_has_the_states_and_logits_of_torch(kind, folder, file, inputs, request):
     path, opened = request.getfixturevalue(folder), session(request.getfixturevalue(file))
     names = [given.name for given in opened.get_inputs()]
     assert names == ["input_ids", "attention_mask", "token_type_ids"][:inputs]
@@ -89,9 +87,7 @@ def test_a_generator_has_the_logits_of_the_vocabulary(tmp_path: Path, model_fold
     np.testing.assert_allclose(logits, expected.numpy(), atol=1e-5)
 
 
-def test_what_differs_from_torch_is_not_written(
-    exported: Path, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_differs_from_torch_is_not_written(exported, model_folder, tmp_path, monkeypatch):
     graph = onnx.load(exported)
     bias = next(of for of in graph.graph.initializer if of.name.endswith("LayerNorm.bias"))
     wrong = onnx.numpy_helper.to_array(bias) + 1e-2

@@ -26,21 +26,18 @@ def tied() -> tuple[Any, np.ndarray]:
         [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in ("states", "logits")],
         [numpy_helper.from_array(table, "table")],
     )
-    return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10
-    ), table
+    operators = [helper.make_opsetid("", 20)]
+    return helper.make_model(graph, opset_imports=operators, ir_version=10), table
 
 
 def test_a_row_keeps_its_digits_beside_a_larger_one(tmp_path: Path) -> None:
-    model, table = tied()
+    (model, table), file = tied(), tmp_path / "int8.onnx"
     onnx.save(model, tmp_path / "fp32.onnx")
-    quantize(tmp_path / "fp32.onnx", tmp_path / "int8.onnx")
-    found = onnx.load(tmp_path / "int8.onnx").graph.initializer
+    quantize(tmp_path / "fp32.onnx", file)
+    found = onnx.load(file).graph.initializer
     of_size = [each.data_type for each in found if len(each.dims) == 2 and max(each.dims) == 100]
     assert sorted(of_size) == sorted([TensorProto.INT8, TensorProto.INT8, TensorProto.FLOAT])
-    session = onnxruntime.InferenceSession(
-        tmp_path / "int8.onnx", providers=["CPUExecutionProvider"]
-    )
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
     states, logits = session.run(None, {"ids": np.arange(1, 100)})
     largest = np.abs(table).max(axis=1, keepdims=True)
     assert (np.abs(states - table[1:]) <= largest[1:] / 127 / 2 + 1e-9).all()

@@ -1,6 +1,5 @@
 """A kept network predicts as the fine-tuning it comes from."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.evaluate import evaluate
@@ -8,12 +7,9 @@ from benchmarks.results.predictions import plain, read_predictions
 from benchmarks.tasks.load import load_data
 from benchmarks.training.network import kept_folders, read_kept
 from benchmarks.training.trainer import Trainer
-from electrify.config.run import RunConfig
 
 
-def test_a_kept_network_predicts_what_was_scored(
-    make_config: Callable[..., RunConfig], model_folder: Path, ynat_folder: Path
-) -> None:
+def test_a_kept_network_predicts_what_was_scored(make_config, model_folder, ynat_folder):
     config = make_config(pooling="mean", seeds=[3], num_epochs=1)
     evaluate(config, str(model_folder), name="one")
     folder = Path(config.output_dir) / "evaluate-one"

@@ -63,9 +63,7 @@ def test_a_run_in_steps_has_tensorboard(tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == ["tensorboard"]
 
 
-def test_one_that_fails_is_dropped_and_the_others_go_on(
-    package_of, tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
+def test_one_that_fails_is_dropped_and_the_others_go_on(package_of, tmp_path, caplog):
     packages = {name: package_of(name) for name in ("wandb", "trackio", "mlflow")}
     packages["trackio"].init.return_value.log.side_effect = ConnectionError("no network")
     trackers = Trackers(tmp_path, TrackerOptions(**EVERY), {"name": "mine"}, 0)

@@ -41,9 +41,7 @@ def test_statuses(error: BaseException, status: int, capsys: pytest.CaptureFixtu
     "error", [RuntimeError("a fault"), OSError("of no number"), KeyError(1), ValueError("numpy's")]
 )
 @pytest.mark.parametrize("debug", [False, True])
-def test_a_fault_of_the_program_keeps_its_trace(
-    error: Exception, debug: bool, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch
-):
+def test_a_fault_of_the_program_keeps_its_trace(error, debug, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert status_of(fail, error, debug=debug) == 1
     said = capsys.readouterr().err

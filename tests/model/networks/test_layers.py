@@ -161,15 +161,11 @@ def test_attention_by_documents_is_attention_under_their_mask(window: int | None
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("length", [24, 25, 43])
 @pytest.mark.parametrize("of", ["everything", "documents"])
-def test_local_attention_in_blocks_is_attention_under_a_mask(
-    of: str, length: int, dtype: torch.dtype
-):
+def test_local_attention_in_blocks_is_attention_under_a_mask(of, length, dtype):
     window, (batch_size, heads, size) = 8, (2, 3, 4)
     rng = torch.Generator().manual_seed(length)
     shape = batch_size, heads, length, size
-    inputs = [
-        torch.randn(shape, generator=rng).to(dtype).requires_grad_() for _ in ("query", "key", "v")
-    ]
+    inputs = [torch.randn(shape, generator=rng).to(dtype).requires_grad_() for _ in range(3)]
     documents = (torch.rand(batch_size, length, generator=rng) < 0.2).cumsum(1)
     mask = document_mask(documents) if of == "documents" else None
     places = torch.arange(length)

@@ -70,9 +70,7 @@ def rounding(
 
 
 @pytest.mark.parametrize(("dtype", "limit"), [(None, 1e-9), (BF16, 0.01), (FP16, 0.001)])
-def test_figures_and_gradients_are_those_of_the_logits(
-    dtype: torch.dtype | None, limit: float, chunk: int, alignment: int
-):
+def test_figures_and_gradients_are_those_of_the_logits(dtype, limit, chunk, alignment):
     """Of the rounded ones: as exact as fp32 behind the product, and gradients as exact as the type
     in front of it."""
     own = torch.float32 if dtype else torch.float64
