@@ -18,9 +18,8 @@ with suppress(ModuleNotFoundError):  # the environment for TPUs has it not, nor 
     from hypothesis import HealthCheck, settings
 
     # busy cores are no fault of what is tested
-    settings.register_profile(
-        "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow]
-    )
+    slow = [HealthCheck.too_slow]
+    settings.register_profile("patient", deadline=None, suppress_health_check=slow)
     settings.load_profile("patient")
 
 

@@ -65,13 +65,9 @@ def run(tmp_path: Path):
 
     def run(extra: str, *words: str, status: int = 0) -> str:
         allowed = needed(extra)
-        owners = {
-            module: set(map(normal, names)) for module, names in packages_distributions().items()
-        }
-        blocked = [
-            [module for module, names in owners.items() if not allowed & names],
-            sorted(set().union(*owners.values()) - allowed),
-        ]
+        owners = {module: set(map(normal, of)) for module, of in packages_distributions().items()}
+        modules = [module for module, names in owners.items() if not allowed & names]
+        blocked = [modules, sorted(set().union(*owners.values()) - allowed)]
         (tmp_path / "blocker").mkdir(exist_ok=True)
         (tmp_path / "blocker" / "sitecustomize.py").write_text(BLOCKER)
         environment = {
@@ -82,12 +78,8 @@ def run(tmp_path: Path):
             "BLOCKED": json.dumps(blocked),
             "PYTHONPATH": f"{tmp_path / 'blocker'}:{Path.cwd()}",
         }
-        done = subprocess.run(
-            [sys.executable, "-m", "electrify", *words],
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
+        command = [sys.executable, "-m", "electrify", *words]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert done.returncode == status, done.stderr
         return done.stdout + done.stderr
 
@@ -121,11 +113,8 @@ def test_each_extra_is_enough_for_its_stages(run, tmp_path: Path):
         "evaluate.num_epochs=0.1",
     ]
     options = [word for option in small for word in ("--set", option)]
-    verbs = {
-        "pipeline": ("clean", "train-vocab", "encode"),
-        "model": ("pretrain", "export"),
-        "benchmarks": ("evaluate",),
-    }
+    verbs = {"pipeline": ["clean", "train-vocab", "encode"], "model": ["pretrain", "export"]}
+    verbs["benchmarks"] = ["evaluate"]
     for extra, names in verbs.items():
         for name in names:
             run(extra, name, "configs/scratch.toml", *options)

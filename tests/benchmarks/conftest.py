@@ -32,13 +32,8 @@ from electrify.stage.networks import LABELS
 from tests.benchmarks.records import YNAT, write
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-SIZES = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 64,
-    "max_position_embeddings": 32,
-}
+SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+SIZES |= {"intermediate_size": 64, "max_position_embeddings": 32}
 TOPICS = ["국회", "증시", "경찰", "여행", "외교", "반도체", "축구"]  # one each for YNAT's labels
 FILLERS = ["오늘", "내일", "새", "큰", "첫", "다시"]
 
@@ -123,11 +118,8 @@ def build_tokenizer(
         special_tokens=[("[CLS]", vocabulary["[CLS]"]), ("[SEP]", vocabulary["[SEP]"])],
     )
     names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        model_max_length=max_length,
-        **dict(zip(names, SPECIAL, strict=True)),
-    )
+    named = dict(zip(names, SPECIAL, strict=True))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=max_length, **named)
 
 
 @pytest.fixture(scope="session")
@@ -174,9 +166,8 @@ def modern_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A discriminator without a generator beside it."""
-    return save_electra(
-        tmp_path_factory.mktemp("model") / "discriminator", ElectraForPreTraining, 11
-    )
+    folder = tmp_path_factory.mktemp("model") / "discriminator"
+    return save_electra(folder, ElectraForPreTraining, 11)
 
 
 @pytest.fixture
@@ -218,26 +209,13 @@ def split_of(task: Task, rows: Sequence[Any], tokenizer: PreTrainedTokenizerFast
 @pytest.fixture
 def make_config(tmp_path: Path, ynat_folder: Path) -> Callable[..., RunConfig]:
     def make(**evaluate: Any) -> RunConfig:
-        options = {
-            "tasks": ["klue-ynat"],
-            "data_dir": str(ynat_folder),
-            "seeds": [0],
-            "random_init_control": False,
-            "bag_of_words": False,
-            "max_sequence_length": 16,
-            "batch_size": 14,
-            "learning_rate": 5e-3,
-            "num_epochs": 8,
-            "device": "cpu",
-        }
-        return parse_config(
-            {
-                "name": "test",
-                "output_dir": str(tmp_path / "out"),
-                "clean": {"sources": [{"kind": "text", "language": "ko", "path": "none.txt"}]},
-                "evaluate": options | evaluate,
-            }
-        )
+        options: dict[str, Any] = {"tasks": ["klue-ynat"], "data_dir": str(ynat_folder)}
+        options |= {"random_init_control": False, "bag_of_words": False, "device": "cpu"}
+        options |= {"max_sequence_length": 16, "batch_size": 14, "learning_rate": 5e-3}
+        options |= {"num_epochs": 8, "seeds": [0]}
+        source = {"kind": "text", "language": "ko", "path": "none.txt"}
+        run = {"name": "test", "output_dir": str(tmp_path / "out"), "clean": {"sources": [source]}}
+        return parse_config(run | {"evaluate": options | evaluate})
 
     return make
 

@@ -109,9 +109,8 @@ def trained_bpe(text: str, pre_tokenizer: pre_tokenizers.PreTokenizer) -> PreTra
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     backend.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend, **dict(zip(names, special, strict=True))
-    )
+    named = dict(zip(names, special, strict=True))
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **named)
 
 
 def write(path: Path, content: Any) -> Path:
@@ -215,20 +214,14 @@ def _characters(task, rng):
     tags = rng.choice(task.labels, (2, 12)).tolist()
     gold = [tags[0][0] if i in (0, 3) else "O" if i == 2 else tags[0][i] for i in range(12)]
     predicted = [_either(rng, gold[i], tags[1][i]) for i in range(12)]
-    return {
-        "text": "국회 에서는 회의를 연",
-        "gold": gold,
-        "prediction": predicted,
-        "frame": ["O", "O"],
-    }
+    found = {"text": "국회 에서는 회의를 연", "frame": ["O", "O"]}
+    return found | {"gold": gold, "prediction": predicted}
 
 
 def _words(task, rng):
     gold, other = rng.choice(task.labels, (2, 7)).tolist()
-    return {
-        "gold": gold,
-        "prediction": [_either(rng, *pair) for pair in zip(gold, other, strict=True)],
-    }
+    predicted = [_either(rng, *pair) for pair in zip(gold, other, strict=True)]
+    return {"gold": gold, "prediction": predicted}
 
 
 def _arcs(task, rng):
@@ -251,10 +244,5 @@ def _answers(task, rng):
     if task.has_unanswerable and rng.random() < 0.4:
         gold = []
     said = _either(rng, gold[0] if gold else "", "old hall of towns")
-    return {
-        "gold": gold,
-        "prediction": said,
-        "answer": said or "x",
-        "null_odds": float(rng.normal()),
-        "question_type": 1 if gold else 3,
-    }
+    found = {"gold": gold, "prediction": said, "answer": said or "x"}
+    return found | {"null_odds": float(rng.normal()), "question_type": 1 if gold else 3}

@@ -22,35 +22,20 @@ from benchmarks.training.trainer import learning_rate_scales
 from tests.benchmarks.conftest import SIZES, save_network
 
 BASE = {"vocab_size": 18, "pad_token_id": 0, **SIZES}
+DISTILLED = {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 64}
+IDS = {"bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3}
+RELATIVE = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 8}
 CONFIGS = {
     "bert": BertConfig(**BASE),
     "roberta": RobertaConfig(**BASE | {"max_position_embeddings": 33}, type_vocab_size=1),
     "deberta-v2": DebertaV2Config(
-        **BASE,
-        relative_attention=True,
-        pos_att_type=["p2c", "c2p"],
-        position_buckets=8,
-        type_vocab_size=0,
-        position_biased_input=False,
-        norm_rel_ebd="layer_norm",
+        **BASE | RELATIVE, type_vocab_size=0, position_biased_input=False, norm_rel_ebd="layer_norm"
     ),
     "distilbert": DistilBertConfig(
-        vocab_size=18,
-        dim=32,
-        n_layers=2,
-        n_heads=2,
-        hidden_dim=64,
-        max_position_embeddings=32,
-        pad_token_id=0,
+        vocab_size=18, **DISTILLED, max_position_embeddings=32, pad_token_id=0
     ),
     "modernbert": ModernBertConfig(
-        **BASE,
-        bos_token_id=2,
-        eos_token_id=3,
-        cls_token_id=2,
-        sep_token_id=3,
-        global_attn_every_n_layers=1,
-        reference_compile=False,
+        **BASE | IDS, global_attn_every_n_layers=1, reference_compile=False
     ),
 }
 
@@ -88,10 +73,8 @@ def test_added_tokens_get_embeddings_by_the_seed(folder):
     assert len(tokenizer) == 20
     assert len(source.tokenizer) == 18
     assert tokenizer.tokenize("국회 <a> 증시 </a>") == ["국회", "<a>", "증시", "</a>"]
-    first, again, other = (
-        load_encoder(source, "pretrained", seed, 20).get_input_embeddings().weight
-        for seed in (0, 0, 1)
-    )
+    encoders = (load_encoder(source, "pretrained", seed, 20) for seed in (0, 0, 1))
+    first, again, other = (of.get_input_embeddings().weight for of in encoders)
     assert first.shape[0] == 20
     assert torch.equal(first, again)
     assert torch.equal(first[:18], other[:18])
@@ -104,8 +87,6 @@ def test_positions_of_a_roberta_begin_behind_the_padding_id(tokenizer, tmp_path)
 
     RobertaModel(CONFIGS["roberta"]).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    settings = json.loads((tmp_path / "tokenizer_config.json").read_text())
-    (tmp_path / "tokenizer_config.json").write_text(
-        json.dumps(settings | {"model_max_length": 10**30})
-    )
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_max_length": 10**30}))
     assert open_model(str(tmp_path)).max_positions == 32

@@ -149,12 +149,8 @@ def test_several_sorts_of_tasks_stopped_after_each_end_alike(
     make_config, model_folder, started, stopping, tmp_path
 ):
     write_rows(tmp_path / "data")
-    config = make_config(
-        tasks=["glue-mnli", "glue-stsb", "korean-naver-ner"],
-        data_dir=str(tmp_path / "data"),
-        num_epochs=2,
-        max_sequence_length=8,
-    )
+    options = {"tasks": ["glue-mnli", "glue-stsb", "korean-naver-ner"], "num_epochs": 2}
+    config = make_config(data_dir=str(tmp_path / "data"), max_sequence_length=8, **options)
     evaluate(config, str(model_folder))
     whole = folder_of(config)
     stopped = config.model_copy(update={"output_dir": str(tmp_path / "stopped")})
@@ -357,10 +353,7 @@ def test_both_are_fine_tuned_alike_and_the_difference_is_printed_and_reported(ad
     folder = Path(config.output_dir)
     own, start = (current_results(folder / name) for name in ("evaluate", "evaluate-start"))
     assert {record.role for record in own} == {"pretrained", "random-init"}
-    assert [(record.role, record.seed) for record in start] == [
-        ("pretrained", 0),
-        ("pretrained", 1),
-    ]
+    assert [(of.role, of.seed) for of in start] == [("pretrained", 0), ("pretrained", 1)]
     alike = {json.dumps(record.hyper_parameters, sort_keys=True) for record in [*own, *start]}
     assert len(alike) == 1
     assert own[0].hyper_parameters["layer_lr_decay"] == 0.9

@@ -33,24 +33,15 @@ from tests.benchmarks.conftest import make_result, t_half_width, text_of
 from tests.benchmarks.records import write
 
 PRETRAINED, UNTRAINED = (0.8101, 0.8172, 0.8043), (0.4312, 0.3977, 0.4101)
-FIGURES = {
-    "documents_in": 700,
-    "documents_kept": 650,
-    "characters_in": 400_000,
-    "characters_kept": 380_002,
-}
+DEGENERATE = "klue-ynat, 1 of 3 runs of random initialisation degenerate"
+FIGURES = {"documents_in": 700, "documents_kept": 650}
+FIGURES |= {"characters_in": 400_000, "characters_kept": 380_002}
 CLEAN_REPORT = {"sources": [{"language": "ko", "source": "위키백과", **FIGURES}]}
 VOCAB_REPORT = {"vocab_size": 4000, "languages": {"ko": {"pieces_per_word": 1.93}}}
-SUMMARY = {
-    "parameters": {"trained": 2_345_678, "discriminator": 1_234_567, "generator": 987_654},
-    "vocab_size": 4000,
-    "num_steps": 600,
-    "tokens": 614_400,
-    "device": "CPU, 2 threads",
-    "seconds": 121.5,
-    "flops_paper": 2.46e12,
-    "tokens_per_second": 5056.8,
-}
+PARAMETERS = {"trained": 2_345_678, "discriminator": 1_234_567, "generator": 987_654}
+SUMMARY = {"parameters": PARAMETERS, "vocab_size": 4000, "num_steps": 600, "tokens": 614_400}
+SUMMARY |= {"device": "CPU, 2 threads", "seconds": 121.5}
+SUMMARY |= {"flops_paper": 2.46e12, "tokens_per_second": 5056.8}
 RUN = """
 seed = 7
 export.dtype = "float16"
@@ -187,10 +178,7 @@ def test_scores_are_mean_and_sample_sd_over_seeds(run):
     assert low < 100 * (mean - control) < high
     assert gain[-1] == "better"
     assert row[6:] == ["dev", "140", "560", "5.0 %"]
-    assert (
-        "Degenerate fine-tunings: klue-ynat, 1 of 3 runs of random initialisation degenerate"
-        in page
-    )
+    assert f"Degenerate fine-tunings: {DEGENERATE}" in page
     seeds = [cells(page, f"klue-ynat | random initialisation | {seed}") for seed in (1, 2)]
     assert [row[-2] for row in seeds] == ["–", "all 140 predictions are '정치'"]
     # the first screen
@@ -226,8 +214,7 @@ def test_several_runs_stand_side_by_side(tmp_path):
     assert cells(page, "b") == ["b", f"{mean + 5:.1f} ± 0.6"]
     assert f"a: klue-ynat {mean:.1f} ± 0.6; b: klue-ynat {mean + 5:.1f} ± 0.6. b: better" in page
     assert "b: better than a on 1 of 1." in page
-    degenerate = "klue-ynat, 1 of 3 runs of random initialisation degenerate"
-    assert f"Degenerate fine-tunings: a: {degenerate}; b: {degenerate}." in page
+    assert f"Degenerate fine-tunings: a: {DEGENERATE}; b: {DEGENERATE}." in page
     # every seed gains as much, by which seeds are not paired
     better = [value + 0.05 for value in PRETRAINED]
     low, high = stats.ttest_ind(better, PRETRAINED, equal_var=False).confidence_interval()
@@ -300,13 +287,8 @@ def test_a_next_step_is_a_verb_of_a_run_only_where_that_resumes_it():
         assert text.rstrip(".").endswith("he command that began it resumes it")
 
 
-OUTCOMES = dict(
-    zip(
-        "abcde",
-        ("better", "better", "no significant difference", "worse", "not comparable"),
-        strict=True,
-    )
-)
+VERDICTS = ("better", "better", "no significant difference", "worse", "not comparable")
+OUTCOMES = dict(zip("abcde", VERDICTS, strict=True))
 
 
 @pytest.fixture

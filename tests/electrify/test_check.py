@@ -81,9 +81,7 @@ def test_the_sizes_of_a_model_of_the_hub_are_compared(config, monkeypatch: pytes
     assert read == ["a/b/config.json", "a/silent/config.json"]
 
 
-def test_a_folder_here_does_not_hide_a_model_of_the_hub(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_folder_here_does_not_hide_a_model_of_the_hub(tmp_path, monkeypatch):
     (tmp_path / "klue").mkdir()  # with data, say
     monkeypatch.chdir(tmp_path)
     assert is_hub_name("klue/roberta-small")
@@ -96,9 +94,8 @@ def test_every_stage_has_a_cost(config, tmp_path: Path):
     own = {"own_tasks": [{"train": str(tmp_path / "own.csv")}], "seeds": [0, 1]}
     run = config(evaluate=own)
     lines = "\n".join(describe_run(run))
-    assert all(
-        stage in lines for stage in ("clean", "train-vocab", "encode", "passes over the text")
-    )
+    stages = "clean", "train-vocab", "encode", "passes over the text"
+    assert all(stage in lines for stage in stages)
     sources = [*run.clean.sources, Source(kind="jsonl", language="en", path="gs://b/*.jsonl")]
     partly = run.model_copy(update={"clean": run.clean.model_copy(update={"sources": sources})})
     assert "without 1 source(s) elsewhere" in describe_run(partly)[0]
@@ -126,13 +123,9 @@ def test_a_source_without_text_is_named(config, tmp_path: Path, text):
 def test_a_file_of_the_working_directory_is_not_ours(tmp_path: Path):
     for name in ("model.py", "pipeline.py", "benchmarks.py"):
         (tmp_path / name).write_text("raise SystemExit('the file of the working directory')")
-    done = subprocess.run(
-        [sys.executable, "-m", "electrify", "validate", "configs/scratch.toml"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path.cwd()), "HOME": str(tmp_path)},
-    )
+    words = [sys.executable, "-m", "electrify", "validate", "configs/scratch.toml"]
+    here = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path.cwd()), "HOME": str(tmp_path)}
+    done = subprocess.run(words, cwd=tmp_path, env=here, capture_output=True, text=True)
     assert "of the working directory" not in done.stderr
     assert "configs/scratch.toml can be run" in done.stdout  # with the sample that comes with it
 

@@ -86,17 +86,14 @@ def test_what_a_run_lacks_is_refused_before_work(verb, key, named, tmp_path: Pat
 
 def test_a_quick_evaluation_is_small_and_gives_way_to_set(monkeypatch):
     seen = []
-    monkeypatch.setattr(
-        "benchmarks.evaluate.evaluate", lambda config, *_, **__: seen.append(config.evaluate)
-    )
+    verb = "benchmarks.evaluate.evaluate"
+    monkeypatch.setattr(verb, lambda config, *_, **__: seen.append(config.evaluate))
     folder = '/data/o\'neil "한글"'
     words = ["evaluate", "--model", "a/b", "--task", "klue-ynat", "--quick", "--data-dir", folder]
     assert main([*words, "--set", "evaluate.num_epochs=3.0"]) == 0
     assert main(words) == 0
-    assert [(of.seeds, of.max_train_examples, of.num_epochs) for of in seen] == [
-        ((0,), 1000, 3.0),
-        ((0,), 1000, 2.0),
-    ]
+    found = [(of.seeds, of.max_train_examples, of.num_epochs) for of in seen]
+    assert found == [((0,), 1000, 3.0), ((0,), 1000, 2.0)]
     assert seen[0].data_dirs == (Path(folder),)
 
 
@@ -212,14 +209,9 @@ def test_run_reads_its_config_once(monkeypatch, tmp_path: Path):
         path.write_text(text.replace("seed = 0", "seed = 1"), encoding="utf-8")
         seeds.append(config.seed)
 
-    for stage in (
-        "pipeline.clean.clean",
-        "vocab.train.train_vocab",
-        "vocab.encode.encode",
-        "model.pretrain.pretrain",
-        "model.export.export",
-        "benchmarks.evaluate.evaluate",
-    ):
+    stages = ["pipeline.clean.clean", "vocab.train.train_vocab", "vocab.encode.encode"]
+    stages += ["model.pretrain.pretrain", "model.export.export", "benchmarks.evaluate.evaluate"]
+    for stage in stages:
         monkeypatch.setattr(stage, work)
     monkeypatch.setattr("benchmarks.report.read_runs", lambda *_: [])
     monkeypatch.setattr("benchmarks.report.report", lambda *_: "page")

@@ -92,11 +92,8 @@ def _relation_inputs(golden: Golden, guid: str) -> Mapping[str, Any]:
     if text.endswith(">"):  # the official code reads one character on
         raise ValueError(f"{text} ends in a marker")
     ids = entity_inputs([text], tokenizer, golden["max_seq_length"])[0]
-    return {
-        "marked": text,
-        "tokens": tokenizer.convert_ids_to_tokens(ids),
-        "token_type_ids": [0] * len(ids),
-    }
+    tokens = tokenizer.convert_ids_to_tokens(ids)
+    return {"marked": text, "tokens": tokens, "token_type_ids": [0] * len(ids)}
 
 
 def _parsing_inputs(golden: Golden) -> Iterator[Comparison]:
@@ -138,13 +135,10 @@ def _dialogue_states(golden: Golden, case: str) -> list[str]:
 def _compare_windows(golden: Golden, types_name: str) -> Iterator[Comparison]:
     """The rows that the harness makes of the questions beside the windows of the file."""
     settings = golden["featurize_settings"]
-    lengths = Lengths(
-        settings["max_seq_length"], settings["max_query_length"], settings["doc_stride"]
-    )
+    names = "max_seq_length", "max_query_length", "doc_stride"
+    lengths = Lengths(*(settings[name] for name in names))
     tokenizer = bert_tokenizer(golden["vocab"], lower_case=settings["do_lower_case"])
-    examples = [
-        QuestionExample(key, (context, qa["question"])) for key, context, qa in questions(golden)
-    ]
+    examples = [QuestionExample(key, (text, qa["question"])) for key, text, qa in questions(golden)]
     rows, _ = window_rows(examples, tokenizer, lengths, train=False)
     given = sorted(golden["features"].items(), key=lambda item: int(item[0]))
     if len(given) != len(rows.input_ids):
@@ -229,10 +223,8 @@ def _questions(
     for question, context, _ in questions(golden):
         numbers = sorted((n for n, f in golden["features"].items() if f["id"] == question), key=int)
         features = [golden["features"][number] for number in numbers]
-        rows = [
-            {name: np.array(values) for name, values in given["outputs"][number].items()}
-            for number in numbers
-        ]
+        outputs = (given["outputs"][number].items() for number in numbers)
+        rows = [{name: np.array(values) for name, values in output} for output in outputs]
         words = [word for word, _ in blank_separated_words(context)]
 
         def text_of(
@@ -243,10 +235,8 @@ def _questions(
             first, last = (feature["token_to_word"][str(position)] for position in (start, end))
             return project(text, words[first : last + 1], lower_case)
 
-        tables = [
-            _table(number, feature, row, given["settings"])
-            for number, (feature, row) in enumerate(zip(features, rows, strict=True))
-        ]
+        windows = enumerate(zip(features, rows, strict=True))
+        tables = [_table(n, feature, row, given["settings"]) for n, (feature, row) in windows]
         yield question, rows, tables, text_of
 
 

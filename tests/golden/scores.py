@@ -78,10 +78,8 @@ def _tags(golden: Golden) -> Iterator[Comparison]:
     def named(metric: Any) -> MetricFunction:
         return times_100(lambda gold, predicted: metric(gold, predicted, golden["label_list"]))
 
-    official = {
-        "entity_macro_f1": named(tags.entity_macro_f1),
-        "character_macro_f1": named(tags.character_macro_f1),
-    }
+    names = ("entity_macro_f1", "character_macro_f1")
+    official = {name: named(getattr(tags, name)) for name in names}
     others = {
         "seqeval_micro_default": named(tags.seqeval_micro_f1),
         "seqeval_macro_default": named(_seqeval_macro_f1),
@@ -123,10 +121,8 @@ def _relations(area: Callable[[Any, Any], float]) -> Compute:
         gold = reference(golden, case)
         probabilities = np.array(golden["predictions"][case]["probs"])
         no_relation = golden["label_list"].index("no_relation")
-        return {
-            "micro_f1": 100 * labels.micro_f1(gold, probabilities, no_relation),
-            "auprc": 100 * area(gold, probabilities),
-        }
+        micro_f1 = labels.micro_f1(gold, probabilities, no_relation)
+        return percent({"micro_f1": micro_f1, "auprc": area(gold, probabilities)})
 
     return compute
 

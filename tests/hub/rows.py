@@ -50,9 +50,8 @@ def add_tasks(hub: Hub) -> None:
     sets: dict[str, dict[str, dict[str, bytes]]] = {}  # by path, configuration and split
     for task in TASKS.values():
         if task.hub:
-            of_set = {
-                ours: (task.hub.path, task.hub.name, s) for ours, s in task.hub.splits.items()
-            }
+            place = task.hub.path, task.hub.name
+            of_set = {ours: (*place, theirs) for ours, theirs in task.hub.splits.items()}
             for ours, (path, config, theirs) in {**of_set, **task.hub.elsewhere}.items():
                 configs = sets.setdefault(path, {})
                 configs.setdefault(config or "default", {})[theirs] = _split(task, task.hub, ours)

@@ -107,9 +107,8 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             elif isinstance(fault, int):
                 self.refuse(fault, {401: "RepoNotFound", 403: "GatedRepo"}.get(fault, "Busy"))
             elif match:
-                self.answer(
-                    **{key: unquote(value or "") for key, value in match.groupdict().items()}
-                )
+                parts = match.groupdict().items()
+                self.answer(**{name: unquote(part or "") for name, part in parts})
             else:
                 self.send({}, 200 if raw == "/" else 404)
             hub.watch(hub.requests[-1])

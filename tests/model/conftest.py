@@ -88,15 +88,8 @@ VARIANTS: dict[str, dict[str, object]] = {
 def run_of(folder: Path = Path("unused"), **pretrain: object) -> RunConfig:
     """A config with these options of pretraining and no others."""
     source = {"kind": "text", "language": "ko", "path": "none.txt", "licence": "CC BY-SA 4.0"}
-    return parse_config(
-        {
-            "name": "tiny",
-            "seed": 7,
-            "output_dir": str(folder),
-            "clean": {"sources": [source]},
-            "pretrain": pretrain,
-        }
-    )
+    run = {"name": "tiny", "seed": 7, "output_dir": str(folder), "clean": {"sources": [source]}}
+    return parse_config(run | {"pretrain": pretrain})
 
 
 def make_config(folder: Path, **pretrain: object) -> RunConfig:

@@ -268,9 +268,8 @@ def test_an_upload_cut_off_anywhere_leaves_no_checkpoint(tmp_path, url, caplog, 
 def test_of_a_run_that_is_prolonged_the_checkpoints_of_both_are_fetched(tmp_path, url):
     """The newest there may be of its old schedule."""
     save(tmp_path / "here", url, 4)
-    path = save_checkpoint(
-        tmp_path / "here", 8, *trained(8), newest(2), {**IDENTITY, "objective": "mlm"}
-    )
+    other = IDENTITY | {"objective": "mlm"}
+    path = save_checkpoint(tmp_path / "here", 8, *trained(8), newest(2), other)
     upload_checkpoint(path, url, newest(2))
     assert resumed(tmp_path / "there", url) == 4
 
@@ -301,8 +300,7 @@ def test_an_address_that_cannot_serve_is_refused(tmp_path, url, monkeypatch, add
     monkeypatch.setattr(MemoryFileSystem, "ls", ls)
     folder = tmp_path / "pretrain.partial"
     folder.mkdir()
+    place = address.format(folder=tmp_path, url=url)
     with pytest.raises(ValueError, match=words):
-        fetch_checkpoints(
-            folder, address.format(folder=tmp_path, url=url), IDENTITY | {"objective": "mlm"}
-        )
+        fetch_checkpoints(folder, place, IDENTITY | {"objective": "mlm"})
     assert checkpoints(folder) == []

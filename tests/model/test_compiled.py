@@ -15,13 +15,7 @@ from model.compiled import should_compile, should_record
 from model.devices.processes import ALONE, Ranks
 from model.pretrain import Update
 from tests.cuda.conftest import NUM_STEPS, Run, make_step
-from tests.model.conftest import (
-    MODERN,
-    OBJECTIVES,
-    random_batch,
-    random_model,
-    tiny,
-)
+from tests.model.conftest import MODERN, OBJECTIVES, random_batch, random_model, tiny
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 SMALL = {"num_hidden_layers": 1, "hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}

@@ -38,15 +38,10 @@ def joined(batches: list[Batch]) -> list[torch.Tensor]:
 # --- the batch of a step --------------------------------------------------------------------------
 
 
-CURRICULUM = {
-    "num_steps": 10,
-    "batch_size": 6,
-    "micro_batch_size": 2,
-    "curriculum": [
-        {"sequence_length": 16, "steps_fraction": 0.3, "batch_size": 12, "micro_batch_size": 3},
-        {"sequence_length": 32, "steps_fraction": 0.2},
-    ],
-}
+TEN_STEPS = {"num_steps": 10, "batch_size": 6, "micro_batch_size": 2}
+FIRST = {"sequence_length": 16, "steps_fraction": 0.3, "batch_size": 12}
+SECOND = {"sequence_length": 32, "steps_fraction": 0.2}
+CURRICULUM = TEN_STEPS | {"curriculum": [FIRST | {"micro_batch_size": 3}, SECOND]}
 
 
 def step_data(config: RunConfig, rank: int = 0, num_ranks: int = 1) -> StepData:
@@ -89,8 +84,7 @@ def test_a_phase_has_a_mixture_and_masks_of_its_own(tmp_path: Path):
 
 @pytest.mark.parametrize("num_ranks", [2, 3])
 def test_ranks_together_have_the_rows_of_one_and_draws_of_their_own(tmp_path: Path, num_ranks: int):
-    options = CURRICULUM | {"micro_batch_size": 1}
-    options["curriculum"] = [{"sequence_length": 16, "steps_fraction": 0.3, "batch_size": 12}]
+    options = TEN_STEPS | {"micro_batch_size": 1, "curriculum": [FIRST]}
     write_tiny_shards(tmp_path / "shards")
     config = make_config(tmp_path, **options)
     alone = step_data(config)
@@ -117,12 +111,7 @@ def test_ranks_together_have_the_rows_of_one_and_draws_of_their_own(tmp_path: Pa
     ],
 )
 def test_rows_that_processes_or_devices_cannot_share_are_refused(
-    monkeypatch: pytest.MonkeyPatch,
-    batch: int,
-    micro: int,
-    num_ranks: int,
-    device: str,
-    words: str,
+    monkeypatch: pytest.MonkeyPatch, batch: int, micro: int, num_ranks: int, device: str, words: str
 ):
     monkeypatch.setattr(data_module, "num_devices", lambda of: 8 if of.type == "xla" else 1)
     monkeypatch.setattr(data_module, "describe", lambda device: "TPU v6e, 8 devices")
@@ -241,10 +230,8 @@ def test_a_loop_that_breaks_off_leaves_no_thread(error):
 # --- fractions of a run ---------------------------------------------------------------------------
 
 STEPS = {"num_steps": 40, "batch_size": 16, "warmup_steps": 1}
-PHASES = [
-    {"steps_fraction": 0.5, "sequence_length": 16, "mixture": {"temperature": 0.7}},
-    {"steps_fraction": 0.3, "mixture": {"temperature": 0.5}},
-]
+PHASES = [{"steps_fraction": 0.5, "sequence_length": 16, "mixture": {"temperature": 0.7}}]
+PHASES += [{"steps_fraction": 0.3, "mixture": {"temperature": 0.5}}]
 
 
 def test_passes_are_what_the_steps_read(tmp_path: Path):

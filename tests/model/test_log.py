@@ -17,13 +17,7 @@ from model.data import StepData, open_shards
 from model.devices.processes import ALONE
 from model.flops import Cost
 from model.log import MetricsWindow, RunLog, area_under_roc
-from model.networks.batch import (
-    Corrupted,
-    Detected,
-    Outputs,
-    Predictions,
-    Term,
-)
+from model.networks.batch import Corrupted, Detected, Outputs, Predictions, Term
 from model.networks.electra import ElectraPretrainer
 from tests.model.conftest import SPECIAL, make_config, random_batch, random_model, write_tiny_shards
 from tests.model.trained import records_of
@@ -169,16 +163,14 @@ def test_figures_equal_those_of_a_plain_loop():
     expected = plain_figures(BATCHES)
     for language in (0, 1):
         own = plain_figures(BATCHES, language)
-        own["tokens"] = sum(
-            int(o.masked.tokens[o.masked.batch.languages == language].sum()) for o in BATCHES
-        )
+        tokens = (o.masked.tokens[o.masked.batch.languages == language] for o in BATCHES)
+        own["tokens"] = sum(int(of.sum()) for of in tokens)
         expected |= {f"{LANGUAGES[language]}/{name}": value for name, value in own.items()}
     expected["ja/tokens"] = 0.0  # a language that did not come up has no figure
     for name in ("generator", "discriminator"):
         total = sum(float(o.terms[name].total) for o in BATCHES)
-        expected[f"{name} term"] = total / sum(
-            float(o.terms[name].count(o.counts)) for o in BATCHES
-        )
+        count = sum(float(o.terms[name].count(o.counts)) for o in BATCHES)
+        expected[f"{name} term"] = total / count
     expected["discriminator_loss"] = expected.pop("discriminator term")
     expected["loss"] = expected.pop("generator term") + 50 * expected["discriminator_loss"]
     assert found == pytest.approx(expected, rel=1e-5)
@@ -200,13 +192,8 @@ def test_only_the_area_is_of_the_last_step_alone():
 
 
 def test_what_an_objective_lacks_is_absent():
-    mlm = replace(
-        BATCHES[0],
-        samples=None,
-        corrupted=None,
-        detected=None,
-        terms={"discriminator": Term(torch.tensor(9.0), "chosen", 1.0)},
-    )
+    terms = {"discriminator": Term(torch.tensor(9.0), "chosen", 1.0)}
+    mlm = replace(BATCHES[0], samples=None, corrupted=None, detected=None, terms=terms)
     found = batch_metrics([mlm], ["all"] * 2)
     names = {"loss", "discriminator_loss", "language_loss", "language_accuracy"}
     assert {name for name in found if "/" not in name} == names
@@ -221,13 +208,9 @@ def test_what_an_objective_lacks_is_absent():
 
 def test_undefined_figures_are_not_zero():
     labels = torch.zeros_like(BATCHES[0].corrupted.labels)
-    logits = labels - 1
-    ids, losses = BATCHES[0].corrupted.ids, BATCHES[0].detected.losses
-    never = replace(
-        BATCHES[0],
-        corrupted=Corrupted(ids, labels),
-        detected=Detected(logits, losses, BATCHES[0].masked.tokens),
-    )
+    corrupted = Corrupted(BATCHES[0].corrupted.ids, labels)
+    detected = Detected(labels - 1, BATCHES[0].detected.losses, BATCHES[0].masked.tokens)
+    never = replace(BATCHES[0], corrupted=corrupted, detected=detected)
     found = batch_metrics([never], LANGUAGES)
     assert math.isnan(found["rtd_auc"])
     assert not {"rtd_precision", "rtd_recall"} & found.keys()

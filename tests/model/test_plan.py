@@ -12,9 +12,8 @@ CURRICULUM = (
 
 
 def test_phases_take_their_fractions_and_the_rest_its_length():
-    config = preset(
-        num_steps=100, warmup_steps=5, batch_size=12, micro_batch_size=4, curriculum=CURRICULUM
-    )
+    options = {"num_steps": 100, "warmup_steps": 5, "batch_size": 12, "micro_batch_size": 4}
+    config = preset(**options, curriculum=CURRICULUM)
     assert phases_of(config) == (
         Phase(first_step=0, num_steps=25, sequence_length=16, batch_size=32, micro_batch_size=8),
         # 0.25 + 1/3 of 100 steps is 58.3; batch and micro-batch are the run's

@@ -114,9 +114,8 @@ def test_a_broken_loss_stops_before_anything_is_saved(config, tmp_path, monkeypa
 
     monkeypatch.setattr("model.pretrain.make_model", broken)
     options = {f"{name}_every_steps": number for name, number in every.items()}
-    with pytest.raises(
-        ValueError, match=rf"norm became nan by step {step}: .*Lower pretrain\.learning_rate"
-    ):
+    words = rf"norm became nan by step {step}: .*Lower pretrain\.learning_rate"
+    with pytest.raises(ValueError, match=words):
         train(with_pretrain(config, **options), tmp_path)
     assert checkpoints(tmp_path) == []
 

@@ -11,30 +11,21 @@ from model.pretrain import Trainer, Update, pretrain
 from tests.model.conftest import make_run, tiny
 from tests.model.trained import Trained, records_of
 
-FLAT = {
-    "num_hidden_layers": 1,
-    "decay_fraction": 0.25,
-    "checkpoint_every_steps": 3,
-    "keep_checkpoints": 1,
-}
+FLAT = {"num_hidden_layers": 1, "decay_fraction": 0.25}
+FLAT |= {"checkpoint_every_steps": 3, "keep_checkpoints": 1}
 
 
 def test_a_finished_trapezoid_goes_on_and_ends_as_a_run_of_its_own(tmp_path):
-    def kept() -> list[str]:
-        return [path.name for path in checkpoints(tmp_path / "run" / "pretrain")]
+    def kept() -> list[int]:
+        places = checkpoints(tmp_path / "run" / "pretrain")
+        return [int(path.name.removeprefix("checkpoint-")) for path in places]
 
     flat = FLAT | {"keep_every_steps": 6}
     pretrain(make_run(tmp_path / "run", **flat, num_steps=16))
-    assert kept() == ["checkpoint-6", "checkpoint-12", "checkpoint-16"]  # the rate falls from 12 on
+    assert kept() == [6, 12, 16]  # the rate falls from 12 on
     config = make_run(tmp_path / "run", **flat, num_steps=20)
     pretrain(config)
-    assert kept() == [
-        "checkpoint-6",
-        "checkpoint-12",
-        "checkpoint-15",
-        "checkpoint-18",
-        "checkpoint-20",
-    ]
+    assert kept() == [6, 12, 15, 18, 20]
     pretrain(make_run(tmp_path / "alone", **flat, num_steps=20))
     own, alone = (tmp_path / name / "pretrain" for name in ("run", "alone"))
     Trained.read(own).check_same(Trained.read(alone))

@@ -28,14 +28,9 @@ def config_of(
     **options: Any,
 ) -> RunConfig:
     source = {"kind": "jsonl", "language": "ko"} | (source or {})
-    return parse_config(
-        {
-            "name": "test",
-            "output_dir": str(tmp_path / "out"),
-            "beam": {"work_dir": work_dir},
-            "clean": {"sources": [source | {"path": str(path)} for path in paths]} | options,
-        }
-    )
+    run = {"name": "test", "output_dir": str(tmp_path / "out"), "beam": {"work_dir": work_dir}}
+    sources = [source | {"path": str(path)} for path in paths]
+    return parse_config(run | {"clean": {"sources": sources} | options})
 
 
 def write_texts(path: Path, texts: Iterable[str], **fields: str) -> Path:

@@ -35,16 +35,14 @@ from tests.pipeline.sources.reading import write_rows, write_zip
 def corpus(tmp_path_factory):
     """Three files with every kind of row; some rows repeat across files."""
     folder = tmp_path_factory.mktemp("corpus") / "raw"
-    write_texts(
-        folder / "a.jsonl", [sentence(i) for i in range(300)], source="첫째", licence="CC0-1.0"
-    )
+    about = {"source": "첫째", "licence": "CC0-1.0"}
+    write_texts(folder / "a.jsonl", map(sentence, range(300)), **about)
     texts = [f"<p>{sentence(i)}</p> https://a.kr/{i}" for i in range(250, 500)]
     write_texts(folder / "b.jsonl", [*texts, "짧다", "", "<br>", "\ufffd" * 50])
     with (folder / "b.jsonl").open("ab") as file:
         file.write(b'not json\n{"body": "x"}\n{"text": 5}\n{"text": "\xff"}\n')
-    packed = gzip.compress(
-        "\n".join(json.dumps({"text": sentence(i)}) for i in range(400, 900)).encode()
-    )
+    rows = (json.dumps({"text": sentence(i)}) for i in range(400, 900))
+    packed = gzip.compress("\n".join(rows).encode())
     (folder / "c.jsonl.gz").write_bytes(packed[: len(packed) // 2])
     (folder / "d.jsonl").write_bytes(b"")
     return folder
@@ -61,15 +59,8 @@ def test_documents_removed_and_report(corpus, cleaned):
     licences = Counter(document["licence"] for document in kept)
     assert {row["licence"] or None: row["documents"] for row in found["licences"]} == licences
     # each sentence once, from the first place where it stood, in order
-    assert kept[0] == {
-        "id": "00-00000-000000001",
-        "text": sentence(0),
-        "language": "ko",
-        "source": "첫째",
-        "url": None,
-        "licence": "CC0-1.0",
-        "source_id": None,
-    }
+    first = {"id": "00-00000-000000001", "text": sentence(0), "language": "ko", "source": "첫째"}
+    assert kept[0] == first | {"url": None, "licence": "CC0-1.0", "source_id": None}
     texts = [document["text"] for document in kept]
     assert texts[:500] == [sentence(i) for i in range(500)]
     assert len(set(texts)) == len(texts)
@@ -197,18 +188,15 @@ def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
 def test_benchmark_texts_are_removed(tmp_path):
     question = "가나다 왕이 세운 절의 이름은 무엇이며 지금 어느 고을에 남아 있는가?"
     folder = write_texts(tmp_path / "texts" / "a.jsonl", [question], task="문답").parent
-    path = write_texts(
-        tmp_path / "a.jsonl", [long_text(1), f"{sentence(0)} {question}", long_text(2)]
-    )
+    texts = [long_text(1), f"{sentence(0)} {question}", long_text(2)]
+    path = write_texts(tmp_path / "a.jsonl", texts)
     config = config_of(tmp_path, [path], decontaminate_against=["klue"])
     clean(config, [], overwrite=False, benchmark_texts=folder)
     out = tmp_path / "out" / "clean"
     assert [row["reason"] for row in removed(out)] == ["contaminated"]
     found = report(out)
-    assert {(row["task"], row["kind"]): row["count"] for row in found["contamination"]} == {
-        ("문답", "sentence"): 1,
-        ("문답", "documents_removed"): 1,
-    }
+    counts = {(row["task"], row["kind"]): row["count"] for row in found["contamination"]}
+    assert counts == {("문답", "sentence"): 1, ("문답", "documents_removed"): 1}
     assert found["benchmarks"] == [{"task": "문답", "texts": 1, "too_short": 0}]
     assert "benchmark texts" in manifest(out)["inputs"]
     write_texts(folder / "a.jsonl", [sentence(0)], task="문답")
@@ -217,12 +205,9 @@ def test_benchmark_texts_are_removed(tmp_path):
     clean(config, [], overwrite=True, benchmark_texts=folder)  # at the same path, in this process
     assert [row["detail"] for row in removed(out)] == [f"문답: sentence: {sentence(0)[:-1]}"]
     # of what is scored, a later set of tasks changes nothing, and none at all does
-    scored, kept = (
-        config.model_copy(
-            update={"clean": config.clean.model_copy(update={"decontaminate_against": against})}
-        )
-        for against in (None, ())
-    )
+    changes = ({"decontaminate_against": against} for against in (None, ()))
+    sections = (config.clean.model_copy(update=change) for change in changes)
+    scored, kept = (config.model_copy(update={"clean": section}) for section in sections)
     clean(scored, [], overwrite=True, benchmark_texts=folder)
     clean(scored, [], overwrite=False)
     with pytest.raises(ValueError, match=r"decontaminate_against changed from .*'a'.* to \[\]"):

@@ -97,9 +97,7 @@ def differences(one: Path, two: Path) -> list[str]:
 
     Equal digests say that all files but the volatile ones have the same names and bytes.
     """
-    digests = [
-        {stage: read_manifest(run / stage)["digest"] for stage in STAGES} for run in (one, two)
-    ]
+    digests = [{of: read_manifest(run / of)["digest"] for of in STAGES} for run in (one, two)]
     stages = [stage for stage in STAGES if digests[0][stage] != digests[1][stage]]
     records = [name for name in _RECORDS if _records(one / name) != _records(two / name)]
     return [*(f"{name} differs" for name in stages + records), *leftovers(two)]
@@ -107,21 +105,14 @@ def differences(one: Path, two: Path) -> list[str]:
 
 def leftovers(run: Path) -> list[str]:
     """What a stopped run must not leave once it is finished."""
-    return [
-        f"{path} is left"
-        for path in sorted(run.rglob("*"))
-        if path.name.endswith((".partial", ".tmp", ".lock"))
-    ]
+    paths, endings = sorted(run.rglob("*")), (".partial", ".tmp", ".lock")
+    return [f"{path} is left" for path in paths if path.name.endswith(endings)]
 
 
 def finished(run: Path) -> dict[str, tuple[bytes, int]]:
     """The manifest of each finished stage, and when it was written."""
-    paths = [run / stage / MANIFEST for stage in STAGES]
-    return {
-        path.parent.name: (path.read_bytes(), path.stat().st_mtime_ns)
-        for path in paths
-        if path.exists()
-    }
+    paths = {stage: run / stage / MANIFEST for stage in STAGES if (run / stage / MANIFEST).exists()}
+    return {stage: (path.read_bytes(), path.stat().st_mtime_ns) for stage, path in paths.items()}
 
 
 def unsound(run: Path) -> list[str]:
@@ -144,9 +135,5 @@ def _records(path: Path) -> list[dict[str, Any]]:
 
 def _without_clocks(value: Any) -> Any:
     if isinstance(value, dict):
-        return {
-            key: _without_clocks(entry)
-            for key, entry in value.items()
-            if key not in _UNCOMPARED_KEYS
-        }
+        return {key: _without_clocks(value[key]) for key in value.keys() - _UNCOMPARED_KEYS}
     return [_without_clocks(entry) for entry in value] if isinstance(value, list) else value

@@ -35,11 +35,7 @@ SORTS = (
 
 @pytest.mark.filterwarnings("default")
 def test_a_damaged_file_is_named_or_without_effect(
-    rounds: int,
-    rng: random.Random,
-    sound: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    rounds: int, rng: random.Random, sound: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, faults = tmp_path / "damaged", list[str]()
     for number in range(rounds):

@@ -44,13 +44,11 @@ def documents() -> list[tuple[str, str]]:
 def write_pairs(folder: Path, documents, num_files=2, row_group_bytes=1000) -> list[Path]:
     """(language, text) pairs as documents files; their paths."""
     rows = [{"language": language, "text": text} for language, text in documents]
-    return [
-        path
-        for number in range(num_files)
-        for path in write_documents(
-            folder, rows[number::num_files], number, row_group_bytes=row_group_bytes
-        )
-    ]
+    paths = []
+    for number in range(num_files):
+        of_file = rows[number::num_files]
+        paths += write_documents(folder, of_file, number, row_group_bytes=row_group_bytes)
+    return paths
 
 
 def make_run_in(folder: Path, documents) -> RunConfig:

@@ -191,15 +191,10 @@ def test_weighted_counts_follow_the_temperature():
 
 
 PIECES = ["[UNK]", "가", "나", "가나", "##가", "##나", "##가나", "a", "##a"]
+PART = st.text("가나ab", min_size=1, max_size=3)
 
 
-@given(
-    st.lists(
-        st.lists(st.text("가나ab", min_size=1, max_size=3), min_size=1, max_size=3),
-        min_size=1,
-        max_size=6,
-    )
-)
+@given(st.lists(st.lists(PART, min_size=1, max_size=3), min_size=1, max_size=6))
 def test_segments_agree_with_longest_match(words):
     found = Segmenter(PIECES).segment([CUT.join(parts) for parts in words])
     expected_ids, crossed = [], set()

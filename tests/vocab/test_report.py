@@ -18,11 +18,8 @@ def tokenizer():
 
 
 def test_samples_are_measured_by_language_and_source(tokenizer):
-    samples = [
-        SampleText("ko", "news", "학교에서 책을."),
-        SampleText("ko", "blog", "뷁"),
-        SampleText("ko", "news", "책"),
-    ]
+    texts = ("news", "학교에서 책을."), ("blog", "뷁"), ("news", "책")
+    samples = [SampleText("ko", *of) for of in texts]
     report = vocab_report(tokenizer, samples, [("ko", "책을")])
     blog, news = report["sources"]
     assert (blog["source"], blog["unk_piece_fraction"]) == ("blog", 1)

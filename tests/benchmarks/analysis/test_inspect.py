@@ -68,11 +68,8 @@ def test_proposals_are_the_generators_without_the_piece_and_special_tokens(
     proposals = propose(reader, reading, reading.words[1])
     own = tokenizer.tokenizer.convert_tokens_to_ids("국회")
     assert proposals.probability_as_it_stands == pytest.approx(float(chances[own]))
-    others = {
-        token: float(chances[i])
-        for token, i in tokenizer.tokenizer.get_vocab().items()
-        if token != "국회" and token[0] != "["
-    }
+    words = {t: i for t, i in tokenizer.tokenizer.get_vocab().items() if t[0] != "[" and i != own}
+    others = {token: float(chances[i]) for token, i in words.items()}
     wanted = sorted(others.items(), key=lambda pair: -pair[1])[:5]
     tokens, proposed, probabilities = zip(*proposals.proposals, strict=True)
     assert list(tokens) == list(proposed) == [token for token, _ in wanted]
@@ -143,12 +140,10 @@ def test_the_docs_show_what_is_printed(capsys):
     """The sentence of docs/inspect.md, read by the shipped encoder; the last digits of
     probabilities are those of a CPU."""
     page = Path("docs/inspect.md").read_text(encoding="utf-8")
-    command, shown = re.search(
-        r"```\n(electrify inspect .*)\n```\n\n```text\n(.*?)```", page, re.S
-    ).groups()
+    blocks = r"```\n(electrify inspect .*)\n```\n\n```text\n(.*?)```"
+    command, shown = re.search(blocks, page, re.S).groups()
     assert main(shlex.split(command)[1:]) == 0
     digits = re.compile(r"\d+(\.\d+)?(e-\d+)?")
-    shown_words, printed = (
-        digits.sub("0", text).split() for text in (shown, capsys.readouterr().out)
-    )
+    texts = shown, capsys.readouterr().out
+    shown_words, printed = (digits.sub("0", text).split() for text in texts)
     assert shown_words[:42] == printed[:42]

@@ -98,12 +98,10 @@ def test_settings_are_those_of_the_model(page: Path, model_folder: Path, reader:
 
 def test_networks_that_int8_has_changed_make_no_page(reader: Reader) -> None:
     def shifted(by: float) -> Reader:
-        return replace(
-            reader,
-            discriminator=lambda **given: SimpleNamespace(
-                logits=reader.discriminator(**given).logits + by
-            ),
-        )
+        def network(**given: object) -> SimpleNamespace:
+            return SimpleNamespace(logits=reader.discriminator(**given).logits + by)
+
+        return replace(reader, discriminator=network)
 
     module.check_int8(reader, shifted(0.01))
     with pytest.raises(ValueError, match=r"in int8 100\.0% of .* words get another probability"):

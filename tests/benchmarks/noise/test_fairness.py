@@ -31,17 +31,15 @@ def gaps_of(place: Path, shift: float) -> list[Effect]:
         of_task = {"task": HATE_SPEECH.name, "task_version": HATE_SPEECH.version, "seed": seed}
         result = make_result(**of_task, split=data.split, data_sha256=data.sha256)
         results.append(result)
-        predictions = []
-        for row in data.further[SPLIT]:
+        predictions, rows = [], data.further[SPLIT]
+        for row in rows:
             bad = 0.3 + rng.normal(0, 0.02) + of_word[row.id.rsplit("|", 2)[0]]
             bad += shift * (group_of[row.id] == GROUP)
             probabilities = [1 - bad, bad / 2, bad / 2]
             predictions.append({"id": row.id, "prediction": "none", "probabilities": probabilities})
         put_predictions(place, result, predictions, SPLIT)
     failed = make_result(**of_task | {"seed": 2}, split=data.split, data_sha256=data.sha256)
-    nothing = [
-        {"id": row.id, "prediction": None, "probabilities": None} for row in data.further[SPLIT]
-    ]
+    nothing = [{"id": row.id, "prediction": None, "probabilities": None} for row in rows]
     put_predictions(place, failed, nothing, SPLIT)
     results.append(failed)  # its training failed: the others count
     write_effects(place / "effects.csv", effects(place, results))

@@ -67,13 +67,10 @@ def conditions_of(place: Path, data: TaskData, read: Reader) -> list[Effect]:
     results = [make_result(seed=seed, data_sha256=data.sha256) for seed in (0, 1)]
     for result in results:
         for split, examples in data.predicted.items():
+            said = ((row, read(row.texts[0], row.gold)) for row in examples)
             predictions = [
-                {
-                    "id": row.id,
-                    "gold": YNAT.labels[row.gold],
-                    "prediction": YNAT.labels[read(row.texts[0], row.gold)],
-                }
-                for row in examples
+                {"id": row.id, "gold": YNAT.labels[row.gold], "prediction": YNAT.labels[label]}
+                for row, label in said
             ]
             put_predictions(place, result, predictions, split if split == SPLIT else "")
     found = effects(place, results)
@@ -94,9 +91,8 @@ def test_a_model_that_needs_spaces_is_found(tmp_path, data):
     for condition in conditions:
         if condition.axis == "spacing-removed":
             assert condition.low <= condition.difference <= condition.high
-            assert condition.flips * condition.items / NUM == pytest.approx(
-                1 - condition.other, abs=0.05
-            )
+            flipped = condition.flips * condition.items / NUM
+            assert flipped == pytest.approx(1 - condition.other, abs=0.05)
 
 
 def test_a_model_that_does_not_need_them_is_not(tmp_path, data):

@@ -13,10 +13,8 @@ from tests.benchmarks.records import sets, write_hate_speech
 def test_both_suites_from_the_command_to_the_page(model_folder, ynat_folder, tmp_path, monkeypatch):
     monkeypatch.setattr("benchmarks.noise.robustness.NUM_ROWS", 14)
     monkeypatch.setattr("benchmarks.statistics.uncertainty.NUM_RESAMPLES", 50)
-    few = {
-        name: [sentence for sentence in axis if int(sentence.id.split("|")[2]) < 1]
-        for name, axis in read_templates("ko").items()
-    }
+    axes = read_templates("ko").items()
+    few = {name: [of for of in axis if int(of.id.split("|")[2]) < 1] for name, axis in axes}
     monkeypatch.setattr("benchmarks.noise.fairness.read_templates", lambda language: few)
     who = ("여자", "남자", "친구")
     for split, count in (("train", 160), ("dev", 30)):

@@ -15,9 +15,8 @@ from benchmarks.results.results import Result, append_result, current_results, r
 from benchmarks.statistics.scores import overall
 from tests.benchmarks.conftest import make_result
 
-FIELDS = make_result(key="5f", predictions="klue-ynat/pretrained-0-5f", device="cpu").model_dump(
-    mode="json"
-)
+RECORD = make_result(key="5f", predictions="klue-ynat/pretrained-0-5f", device="cpu")
+FIELDS = RECORD.model_dump(mode="json")
 
 
 def result(**changes):

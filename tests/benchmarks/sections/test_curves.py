@@ -48,11 +48,8 @@ def test_a_curve_goes_from_the_untrained_network_to_the_export(on_the_way):
 
 
 def test_other_settings_or_data_are_no_point_of_the_curve(on_the_way):
-    others = {
-        120: seeds(0.2, data_sha256={"dev.json": "11"}),
-        300: seeds(0.3),
-        350: seeds(0.9, hyper_parameters={"learning_rate": 1.0}),
-    }
+    others = {120: seeds(0.2, data_sha256={"dev.json": "11"}), 300: seeds(0.3)}
+    others[350] = seeds(0.9, hyper_parameters={"learning_rate": 1.0})
     run = make_run(list(on_the_way.evaluations["evaluate"]), others)
     curves, left_out = curves_of(run)
     assert [step for step, _ in curves["klue-ynat"]] == [0, 300, 400]

@@ -14,27 +14,18 @@ from tests.benchmarks.records import RTE, WOS, write
 
 def label_line(task, number, gold, probabilities):
     predicted = task.labels[int(np.argmax(probabilities))]
-    return {
-        "id": str(number),
-        "gold": gold,
-        "prediction": predicted,
-        "probabilities": list(probabilities),
-    }
+    found = {"id": str(number), "gold": gold, "prediction": predicted}
+    return found | {"probabilities": list(probabilities)}
 
 
 def test_the_mean_error_over_seeds_decides_and_equals_stand_in_file_order():
     wrong_in_both, wrong_in_one, right = (0.1, 0.9), (0.4, 0.6), (0.9, 0.1)
     columns = [[right, wrong_in_one, wrong_in_both], [right, right, wrong_in_both]]
-    runs = [
-        [label_line(RTE, number, "entailment", p) for number, p in enumerate(column)]
-        for column in columns
-    ]
+    runs = [[label_line(RTE, n, "entailment", p) for n, p in enumerate(of)] for of in columns]
     errors = TaskErrors("", RTE, runs)
     assert errors.worst() == [(2, 1.0), (1, 0.5)]
-    assert errors.confusions() == {
-        ("entailment", "entailment"): 3,
-        ("entailment", RTE.labels[1]): 3,
-    }
+    other = RTE.labels[1]
+    assert errors.confusions() == {("entailment", "entailment"): 3, ("entailment", other): 3}
 
 
 @pytest.fixture

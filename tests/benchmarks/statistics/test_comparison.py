@@ -169,12 +169,8 @@ def test_encoders_of_a_run_against_random_initialisation_and_the_own_against_oth
 def test_runs_against_the_first(tmp_path, runs):
     """One that cannot be compared on a task is named with the reason."""
     [found] = compare_runs(runs)
-    assert (found.run, found.baseline, found.comparison.difference.value) == (
-        "b",
-        "a",
-        pytest.approx(0.15),
-    )
-    assert found.comparison.outcome == "better"
+    assert (found.run, found.baseline, found.comparison.outcome) == ("b", "a", "better")
+    assert found.comparison.difference.value == pytest.approx(0.15)
     [back] = compare_runs(runs[::-1])
     assert (back.run, back.comparison.difference.value) == ("a", pytest.approx(-0.15))
     metric = {"metric": "f1", "metrics": {"f1": 0.5}}
@@ -191,7 +187,5 @@ def test_a_task_of_ones_own_with_a_note_is_compared_whatever_else_a_run_has_scor
     second = write_evaluation(tmp_path / "b", num_right=180, with_lines=False, **changes)
     write_evaluation(second, "evaluate-bert", with_lines=False, **changes)
     [found] = compare_runs([read_run(first), read_run(second)])
-    assert (found.score.stage, found.comparison.difference.value) == (
-        "evaluate",
-        pytest.approx(0.15),
-    )
+    assert found.score.stage == "evaluate"
+    assert found.comparison.difference.value == pytest.approx(0.15)

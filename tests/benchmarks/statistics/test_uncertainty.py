@@ -94,9 +94,8 @@ def test_both_levels_add_up():
     found = estimate(values, draws)
     of_seeds = np.var(list(values.values()), ddof=1) / len(values)
     of_examples = np.var(draws.mean(list(values)))
-    degrees = (of_seeds + of_examples) ** 2 / (
-        of_seeds**2 / 5 + of_examples**2 / (NUM_RESAMPLES - 1)
-    )
+    squares = of_seeds**2 / 5 + of_examples**2 / (NUM_RESAMPLES - 1)
+    degrees = (of_seeds + of_examples) ** 2 / squares
     half = stats.t.ppf(0.975, degrees) * math.sqrt(of_seeds + of_examples)
     assert found.over == "examples and seeds"
     assert (found.high - found.low) / 2 == pytest.approx(half)
@@ -109,9 +108,8 @@ def models(rng, sd, num_seeds, num_examples=100):
         rates = np.clip(rng.normal(0.7, sd, num_seeds), 0, 1)
         # seeds slip on examples of their own
         slips = rng.random((num_seeds, num_examples)) < 0.1
-        yield scored(
-            SST2, {n: right_lines((hardness < rates[n]) ^ slips[n]) for n in range(num_seeds)}
-        )
+        runs = {n: right_lines((hardness < rates[n]) ^ slips[n]) for n in range(num_seeds)}
+        yield scored(SST2, runs)
 
 
 @pytest.mark.parametrize(("sd", "num_seeds"), [(0.0, 3), (0.1, 5)])
@@ -155,16 +153,12 @@ def test_the_same_lines_in_any_order_give_the_same_draws():
 def test_examples_of_one_text_are_drawn_together():
     """Where all of a group are alike, n groups of k say as much as n examples."""
     alone = first_right(40, 25)
-    together = [
-        row | {"id": f"{n:02}-{k}", "group": f"{n:02}"}
-        for n, row in enumerate(alone)
-        for k in (0, 1, 2)
-    ]
+    named = [(f"{n:02}", k, row) for n, row in enumerate(alone) for k in range(3)]
+    together = [row | {"id": f"{name}-{k}", "group": name} for name, k, row in named]
     draws = resample(SST2, {0: together})
     assert draws.num_groups == 40
-    assert draws.scores[0].std() == pytest.approx(
-        resample(SST2, {0: alone}).scores[0].std(), rel=0.15
-    )
+    expected = resample(SST2, {0: alone}).scores[0].std()
+    assert draws.scores[0].std() == pytest.approx(expected, rel=0.15)
     without = [{name: value for name, value in row.items() if name != "group"} for row in together]
     assert draws.ids != resample(SST2, {0: without}).ids
     of_one_text = [row | {"group": "a"} for row in together]
@@ -172,9 +166,8 @@ def test_examples_of_one_text_are_drawn_together():
 
 
 def test_predictions_have_the_groups_of_their_first_texts():
-    examples = [
-        Example(str(n), texts) for n, texts in enumerate([("a", "b"), ("c", "d"), ("a", "e")])
-    ]
+    pairs = [("a", "b"), ("c", "d"), ("a", "e")]
+    examples = [Example(str(n), texts) for n, texts in enumerate(pairs)]
     first, alone, second = with_groups(examples, [{"id": e.id} for e in examples])
     assert first["group"] == second["group"]
     assert alone == {"id": "1"}
@@ -196,9 +189,7 @@ def test_where_too_many_resamples_have_no_score_there_is_no_interval():
     rows = [{"id": str(n), "gold": float(n), "prediction": 1.0 + (n == 3)} for n in range(4)]
     found = estimate_lines(STSB, {0: rows})
     assert (found.low, found.over) == (pytest.approx(math.nan, nan_ok=True), "")
-    many = [
-        {"id": str(n), "gold": float(n % 5), "prediction": 1.0 + (n % 10 == 3)} for n in range(40)
-    ]
+    many = [{"id": str(n), "gold": n % 5.0, "prediction": 1.0 + (n % 10 == 3)} for n in range(40)]
     assert np.isnan(resample(STSB, {0: many}).scores[0]).any()  # a few, which are left out
     found = estimate_lines(STSB, {0: many})
     assert found.low < found.value < found.high

@@ -101,11 +101,8 @@ def test_numbers_of_a_class_label_are_its_names(tmp_path):
     """As `Dataset.to_parquet` writes them; other numbers stay."""
     label = {"names": ["neg", "pos"], "_type": "ClassLabel"}
     tags = {"names": ["O", "B-PER"], "_type": "ClassLabel"}
-    for lists in (
-        {"feature": tags, "_type": "List"},
-        {"feature": tags, "_type": "Sequence"},
-        [tags],
-    ):
+    for kind in ("List", "Sequence", None):
+        lists = {"feature": tags, "_type": kind} if kind else [tags]
         features = {"label": label, "ner_tags": lists, "n": {"dtype": "int64", "_type": "Value"}}
         rows = [{"label": 1, "ner_tags": [1, 0], "n": 1}, {"label": -1, "ner_tags": [], "n": None}]
         metadata = {"huggingface": json.dumps({"info": {"features": features}})}
@@ -176,9 +173,8 @@ def test_a_long_file_reads_as_a_short_one(tmp_path, monkeypatch, name):
         rows = [row | {"labels": json.loads(row["labels"])} for row in rows]
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
     elif name == "a.csv":
-        text = "".join(
-            f'{row["text"]};"{row["labels"].replace(chr(34), 2 * chr(34))}"\n' for row in rows
-        )
+        cells = [(row["text"], row["labels"].replace('"', '""')) for row in rows]
+        text = "".join(f'{text};"{labels}"\n' for text, labels in cells)
         (tmp_path / name).write_text(f"text;labels\n{text}", encoding="cp949")
     else:
         (tmp_path / name).write_text("\n".join(map(json.dumps, rows)) + "\n")
@@ -206,9 +202,8 @@ def test_lists_that_were_written_as_text_are_lists(tmp_path, name, words, tags):
     if name.endswith("l"):
         text = "".join(json.dumps(row) + "\n" for row in rows)
     else:
-        text = table(
-            [[*row.values()] for row in rows], "," if "csv" in name else "\t", header=rows[0]
-        )
+        delimiter = "," if "csv" in name else "\t"
+        text = table([[*row.values()] for row in rows], delimiter, header=rows[0])
     expected = {"words": ["민수가", "시장", "간다"], "tags": ["B-PER", "B-LOC", "O"]}
     assert [row for _, row in read(tmp_path, name, text)] == [rows[0] | expected] * 3
 

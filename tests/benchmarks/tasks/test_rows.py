@@ -68,9 +68,7 @@ def written(tags, single, begin, inside, end, shape):
     return found
 
 
-@pytest.mark.parametrize(
-    "marks", ["BBII", "SBIE", "UBIL", "SBME", "WBME", "IIII"], ids=lambda marks: marks
-)
+@pytest.mark.parametrize("marks", ["BBII", "SBIE", "UBIL", "SBME", "WBME", "IIII"])
 @pytest.mark.parametrize("shape", ["{0}-{1}", "{0}_{1}", "{1}-{0}", "{1}_{0}"])
 def test_tags_of_every_scheme_are_the_same_entities(marks, shape):
     for seed in range(20):

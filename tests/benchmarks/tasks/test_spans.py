@@ -133,9 +133,8 @@ def test_every_window_is_a_row_and_only_those_with_the_answer_have_its_place(tok
         if place != (0, 0):
             answer = features.input_ids[row][place[0] : place[1] + 1]
             assert answer.tolist() == ids[first : last + 1].tolist()
-        assert (
-            features.input_ids[row][shift : shift + end - start].tolist() == ids[start:end].tolist()
-        )
+        of_context = features.input_ids[row][shift : shift + end - start]
+        assert of_context.tolist() == ids[start:end].tolist()
 
 
 @pytest.mark.parametrize("text", ["각의 세금이, é훌륭 1가", "ㄱ각é", ""])
@@ -167,9 +166,8 @@ def text_of(window: int, start: int, end: int) -> str:
 
 def table(starts, ends, window=None, number=0, n_best_size=20, max_answer_length=30):
     window = window or Window(1, np.ones(len(starts) - 1, dtype=bool), NO_OFFSETS)
-    return spans_of_logits(
-        window, number, np.array(starts), np.array(ends), n_best_size, max_answer_length
-    )
+    logits = np.array(starts), np.array(ends)
+    return spans_of_logits(window, number, *logits, n_best_size, max_answer_length)
 
 
 def texts(answer) -> list[str]:
@@ -224,11 +222,8 @@ def line(identity, gold, text, odds):
 
 
 def test_scores_are_made_of_lines_alone():
-    predictions = [
-        line("q1", ["red"], "red", -3.0),
-        line("q2", [], "blue", -2.9),
-        line("q3", [], "x", -1.0),
-    ]
+    given = ("q1", ["red"], "red", -3.0), ("q2", [], "blue", -2.9), ("q3", [], "x", -1.0)
+    predictions = [line(*of) for of in given]
     joint = SQUAD_2.score(predictions)  # at the threshold -2.75
     assert (joint["exact"], joint["best_exact"]) == (pytest.approx(2 / 3), 1.0)
     at_zero = replace(SQUAD_2, null_threshold=0.0).score(predictions)

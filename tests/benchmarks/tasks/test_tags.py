@@ -38,9 +38,8 @@ def test_characters_cut_off_are_not_scored_officially(tokenizer):
 
 def test_labels_of_the_frame_count(tokenizer):
     """Of the first and the last padded position; that of [SEP] counts nowhere."""
-    (prediction,) = tagged_lines(
-        tokenizer, "국회 오늘", [B_LC, I_LC, O, O, O], [O, B_LC, O, B_LC], last=B_PS
-    )
+    gold, pieces = [B_LC, I_LC, O, O, O], [O, B_LC, O, B_LC]
+    (prediction,) = tagged_lines(tokenizer, "국회 오늘", gold, pieces, last=B_PS)
     assert prediction["frame"] == ["O", "B-PS"]
     # an entity of a type that is nowhere in gold
     assert NER.score([prediction])["entity_macro_f1"] == 0.5
@@ -115,10 +114,8 @@ def test_words_are_tagged_by_their_first_piece(tokenizer, tmp_path):
 
 
 def test_entities_do_not_go_on_into_the_next_sentence():
-    predictions = [
-        {"gold": ["PER-B"], "prediction": ["PER-B"]},
-        {"gold": ["PER-I"], "prediction": ["O"]},
-    ]
+    sentences = (["PER-B"], ["PER-B"]), (["PER-I"], ["O"])
+    predictions = [{"gold": gold, "prediction": said} for gold, said in sentences]
     # 1 of 2 gold entities, the second begun by an I-, and 1 of 1 predicted one
     assert NAVER_NER.score(predictions)["seqeval_micro_f1"] == pytest.approx(2 / 3)
 
@@ -140,10 +137,8 @@ def test_entities_that_are_learnt_right_are_found_whatever_the_pieces_begin_with
     task = own_task_of(tmp_path, rows)
     (example,) = task.from_rows("train", enumerate(rows[:1]), "mine")
     features = task.featurize([example], marking, 32, train=True)
-    learnt = features.labels["labels"][0]
-    (prediction,) = task.predictions(
-        [example], features, [{"logits": np.eye(len(task.labels))[learnt]}]
-    )
+    learnt = np.eye(len(task.labels))[features.labels["labels"][0]]
+    (prediction,) = task.predictions([example], features, [{"logits": learnt}])
     assert prediction["prediction"] == prediction["gold"]
 
 

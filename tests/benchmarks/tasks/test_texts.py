@@ -72,10 +72,8 @@ def test_files_of_a_pattern_keep_their_texts_apart(tmp_path):
     for folder in ("x", "y"):
         write(tmp_path / folder / "a" / "b" / "test.txt", f"A text of {folder}.\n")
     write(tmp_path / "z.txt" / "inner.txt", "no file of the pattern\n")
-    for pattern, names in (
-        ("*/a/b/test.txt", {"x-a-b-test.txt", "y-a-b-test.txt"}),
-        ("x/a/b/*", {"test.txt"}),
-    ):
+    named = {"*/a/b/test.txt": {"x-a-b-test.txt", "y-a-b-test.txt"}, "x/a/b/*": {"test.txt"}}
+    for pattern, names in named.items():
         texts = named_texts([str(tmp_path / pattern)], [])
         assert texts.keys() == names
         assert all(len(rows) == 1 for rows in texts.values())
@@ -166,10 +164,8 @@ def _columns(line, before=""):
     return "\n".join(before + block for block in blocks)
 
 
-SQUAD = {
-    "version": "1.0",
-    "data": [{"title": "항구", "paragraphs": [{"context": text, "qas": []} for text in SENTENCES]}],
-}
+PARAGRAPHS = [{"context": text, "qas": []} for text in SENTENCES]
+SQUAD = {"version": "1.0", "data": [{"title": "항구", "paragraphs": PARAGRAPHS}]}
 FORMS = {
     "tokens.jsonl": "\n".join(json.dumps({"tokens": w, "ner_tags": ["O"] * len(w)}) for w in WORDS),
     "list-a-line.jsonl": "[\n" + ",\n".join(json.dumps({"s": s}) for s in SENTENCES) + "\n]",
@@ -204,9 +200,8 @@ def test_every_sentence_of_a_file_is_found(tmp_path, name, encoding):
 
 
 def test_names_of_columns_and_of_classes_are_no_texts(tmp_path):
-    rows = [
-        (f"{SENTENCES[0]} {n}", ("아주 긍정적인 글", "아주 부정적인 글")[n % 2]) for n in range(40)
-    ]
+    classes = "아주 긍정적인 글", "아주 부정적인 글"
+    rows = [(f"{SENTENCES[0]} {n}", classes[n % 2]) for n in range(40)]
     table = "본문의 내용,분류의 이름\n" + "".join(f"{text},{label}\n" for text, label in rows)
     lines = "\n".join(json.dumps({"text": text, "label": label}) for text, label in rows)
     for name, written in {"a.csv": table, "a.jsonl": lines}.items():

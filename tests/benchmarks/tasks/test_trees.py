@@ -54,15 +54,11 @@ def test_words_that_are_cut_off_are_never_right(examples):
     assert features.labels["arc_labels"][0] == [NO_WORD, NO_WORD]
     scores = np.zeros((2, 3))
     scores[:, 1] = 1.0
-    outputs = [
-        {"arc_scores": scores, "best_labels": np.full((2, 3), 5)},
-        {"arc_scores": np.array([[1.0, 0.0]]), "best_labels": np.full((1, 2), 2)},
-    ]
+    outputs = [{"arc_scores": scores, "best_labels": np.full((2, 3), 5)}]
+    outputs += [{"arc_scores": np.array([[1.0, 0.0]]), "best_labels": np.full((1, 2), 2)}]
     predictions = DP.predictions(examples, features, outputs)
-    assert predictions[0]["prediction"] == {
-        "heads": [1, 1, -1],
-        "labels": ["NP_OBJ", "NP_OBJ", None],
-    }
+    labels = ["NP_OBJ", "NP_OBJ", None]
+    assert predictions[0]["prediction"] == {"heads": [1, 1, -1], "labels": labels}
     assert DP.score(predictions)["uas_micro_f1"] == pytest.approx(1 / 4)
 
 
@@ -74,12 +70,8 @@ def test_biaffine_scores_every_pair():
     scores = biaffine(left, right)
     for output, m, n in itertools.product(range(2), range(4), range(5)):
         x, y = left[0, m], right[0, n]
-        expected = (
-            x @ biaffine.pair[output] @ y
-            + biaffine.left[output] @ x
-            + biaffine.right[output] @ y
-            + biaffine.bias[output]
-        )
+        of_each = biaffine.left[output] @ x + biaffine.right[output] @ y
+        expected = x @ biaffine.pair[output] @ y + of_each + biaffine.bias[output]
         assert scores[0, output, m, n].item() == pytest.approx(expected.item(), abs=1e-5)
 
 

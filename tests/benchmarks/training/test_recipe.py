@@ -98,9 +98,8 @@ def test_the_linear_schedule_is_that_of_transformers():
     optimizer = torch.optim.SGD([parameter], lr=1.0)
     theirs = get_linear_schedule_with_warmup(optimizer, 10, 100)
     for step in range(100):
-        assert optim.schedule("linear", step, 100, 10) == pytest.approx(
-            optimizer.param_groups[0]["lr"]
-        )
+        rate = optimizer.param_groups[0]["lr"]
+        assert optim.schedule("linear", step, 100, 10) == pytest.approx(rate)
         optimizer.step()
         theirs.step()
 
@@ -173,12 +172,8 @@ def released_adam(start, gradients, rates, decay):
 
 @pytest.mark.parametrize("is_corrected", [False, True])
 def test_steps_without_bias_correction_are_the_released_ones(is_corrected):
-    options = EvaluateConfig(
-        weight_decay=0.01,
-        learning_rate=1e-2,
-        layer_lr_decay=0.5,
-        adam_bias_correction=is_corrected or None,
-    )
+    fixed = {"weight_decay": 0.01, "learning_rate": 1e-2, "layer_lr_decay": 0.5}
+    options = EvaluateConfig(**fixed, adam_bias_correction=is_corrected or None)
     settings = hyper_parameters(COLA, options, 256)
     assert settings.adam_bias_correction == is_corrected
     rng = np.random.default_rng(0)

@@ -92,9 +92,8 @@ def test_out_of_memory_halves_the_micro_batch_and_keeps_the_gradient(
     trainer = make_trainer(YNAT, model, options)
     halved = gradients(trainer, features, rows)
     assert trainer.micro_batch_size == 2  # of 14, 7, 4, 2
-    assert [w.rpartition("continues with ")[2] for w in warnings] == [
-        f"{n} rows at once" for n in (7, 4, 2)
-    ]
+    said = [warning.rpartition("continues with ")[2] for warning in warnings]
+    assert said == [f"{n} rows at once" for n in (7, 4, 2)]
     monkeypatch.undo()
     whole = gradients(make_trainer(YNAT, model, options), features, rows)
     torch.testing.assert_close(halved, whole, rtol=1e-4, atol=1e-7)

@@ -11,11 +11,8 @@ from pathlib import Path
 SOURCES = Path(__file__).parent
 LIBRARY = "libcuda.so.1"
 # name; capability; multiprocessors; GB
-CARDS = {
-    "T4": "Tesla T4;75;40;15.8",
-    "H100": "NVIDIA H100 80GB HBM3;90;132;80",
-    "B200": "NVIDIA B200;100;148;180",
-}
+CARDS = {"T4": "Tesla T4;75;40;15.8", "H100": "NVIDIA H100 80GB HBM3;90;132;80"}
+CARDS["B200"] = "NVIDIA B200;100;148;180"
 _INCLUDES = ("nvidia/cu13/include", "triton/backends/nvidia/include")
 
 

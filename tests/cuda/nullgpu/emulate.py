@@ -129,9 +129,8 @@ class Emulator(TorchDispatchMode):
 
             _recorded.append(work)
             return result
-        computed = _compute_into(
-            [_alias(leaf) for leaf in made], func, *tree_map(_alias, (args, kwargs))
-        )
+        aliases = [_alias(leaf) for leaf in made]
+        computed = _compute_into(aliases, func, *tree_map(_alias, (args, kwargs)))
         is_number = bool(made) and not isinstance(tree_leaves(result)[0], Tensor)
         return computed if is_number else result
 

@@ -41,9 +41,8 @@ def full_page(text: str = "말뭉치") -> Page:
     page.key_figures([(text, text)])
     points = [(step, 10.0 / (step + 1)) for step in range(40)]
     page.line_plot(text, {text: points, "valid": points[::9]}, text, text, log_y=True)
-    page.line_plot(
-        text, {text: points}, text, text, log_x=True, bands={text: [(1, 0, 2), (9, 1, 3)]}
-    )
+    bands = {text: [(1, 0, 2), (9, 1, 3)]}
+    page.line_plot(text, {text: points}, text, text, log_x=True, bands=bands)
     with page.fold(text):
         page.paragraph(text)
     page.text_samples(text, [(text, text)])
@@ -67,14 +66,12 @@ def test_hostile_text_stays_text():
     # nor does it turn round the text behind it
     assert not re.search("[\u202a-\u202e\u2066-\u2069]", full_page(HOSTILE).text())
     for svg in svgs(full_page(HOSTILE)):
-        assert not {"script", "img"} & {
-            e.tag.split("}")[1] for e in ElementTree.fromstring(svg).iter()
-        }
+        tags = {e.tag.split("}")[1] for e in ElementTree.fromstring(svg).iter()}
+        assert not {"script", "img"} & tags
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["1. a", "# a", "C #", "a\n\n# b", "&lt;", "a_b_c *d*", "a\n\n\n\n  b ```` <i>\n# c"],
+    "text", ["1. a", "# a", "C #", "a\n\n# b", "&lt;", "a_b_c *d*", "a\n\n\n\n  b ```` <i>\n# c"]
 )
 def test_a_paragraph_a_heading_and_a_sample_say_what_they_were_given(text):
     """The sample keeps its lines, too."""

@@ -25,13 +25,8 @@ from electrify.stage.networks import LABELS, make_portable, save_network, write_
 SHIPPED = Path("model/shipped/ko-modern")
 SIZES = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2}
 THETAS = {"full_attention": 5_000.0, "sliding_attention": 700.0}
-IDS = {
-    "pad_token_id": 0,
-    "bos_token_id": 2,
-    "cls_token_id": 2,
-    "eos_token_id": 3,
-    "sep_token_id": 3,
-}
+IDS = {"pad_token_id": 0, "bos_token_id": 2, "cls_token_id": 2}
+IDS |= {"eos_token_id": 3, "sep_token_id": 3}
 # what TEI cannot do without, and of which type
 COUNTS = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers")
 COUNTS += ("num_attention_heads", "max_position_embeddings", "global_attn_every_n_layers")

@@ -64,9 +64,8 @@ def test_names_are_utf8_and_output_never_fails_in_any_locale(tmp_path: Path, loc
     )
     off = {"LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     asked = {"PYTHONIOENCODING": "cp949"} if locale != "C" else {}
-    done = subprocess.run(
-        [sys.executable, script, "b"], env=os.environ | off | asked, capture_output=True
-    )
+    environment = os.environ | off | asked
+    done = subprocess.run([sys.executable, script, "b"], env=environment, capture_output=True)
     assert done.returncode == 0, done.stderr
     names, said = done.stdout.splitlines()
     assert ascii("한글.txt").encode() in names

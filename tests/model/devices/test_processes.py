@@ -20,7 +20,6 @@ from electrify.stage.folder import read_manifest
 from electrify.system.outcome import UserError, status_of
 from electrify.system.progress import Stopped, stop_on_signal
 from model.checkpoint import checkpoints
-from model.devices import processes as processes_module
 from model.devices.device import resolve_device
 from model.devices.processes import Ranks, launch, num_launched, wrap
 from model.pretrain import Trainer, pretrain
@@ -125,9 +124,8 @@ def test_a_signal_to_one_stops_all_after_one_save_and_the_same_again_finishes(
 def test_parameters_without_gradients_are_those_announced(monkeypatch, options: dict[str, object]):
     """DDP waits for ever for a gradient that does not come, unless it is told to look."""
     model, found = random_model(**options), dict[str, Any]()
-    monkeypatch.setattr(
-        processes_module, "DistributedDataParallel", lambda _, **of: found.update(of)
-    )
+    wrapper = "model.devices.processes.DistributedDataParallel"
+    monkeypatch.setattr(wrapper, lambda _, **of: found.update(of))
     wrap(model, model.config, Ranks(0, 2), CPU)
     in_parts = found["find_unused_parameters"]
     stage = "generator" if in_parts else "joint"

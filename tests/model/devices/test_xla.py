@@ -78,9 +78,8 @@ def launch(
         f"--xla_llvm_disable_expensive_passes=true {flags}",
     }
     command = [sys.executable, str(PROGRAM), str(path)]
-    return subprocess.run(
-        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=900
-    )
+    options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 900}
+    return subprocess.run(command, env=environment, cwd=ROOT, **options)
 
 
 def found_by(runs: list[Run], folder: Path, devices: int = 1, flags: str = "") -> Any:
@@ -152,11 +151,8 @@ def programs(folder: Path) -> list[str]:
 @pytest.fixture(scope="module")
 def four_devices(folder: Path, one_device: dict[str, Any]) -> Any:
     """What one process of four devices found."""
-    padded = on("xla", folder, **PADDED)
-    runs = [
-        Run(on("xla", folder, **PLAIN), folder / "four" / "plain"),
-        Run(padded, folder / "four" / "padded"),
-    ]
+    plain, padded = (on("xla", folder, **options) for options in (PLAIN, PADDED))
+    runs = [Run(plain, folder / "four" / "plain"), Run(padded, folder / "four" / "padded")]
     return found_by(runs, folder / "four", devices=4)
 
 

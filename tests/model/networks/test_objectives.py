@@ -17,14 +17,7 @@ from torch import Tensor
 from model.data import Batch
 from model.networks.batch import Masked, Outputs
 from model.networks.electra import ElectraPretrainer
-from tests.model.conftest import (
-    OBJECTIVES,
-    discriminate,
-    generate,
-    model_of,
-    predict,
-    random_batch,
-)
+from tests.model.conftest import OBJECTIVES, discriminate, generate, model_of, predict, random_batch
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 Doubles = NDArray[np.float64]
@@ -82,11 +75,9 @@ def prediction_logits(
 
 def mlm_by_hand(logits: Doubles, masked: Masked) -> float:
     """Mean of -log p(original) over the chosen positions of the whole batch."""
-    chosen = chosen_of(masked)
-    originals = masked.batch.input_ids
-    return sum(-math.log(softmax(logits[b, n])[originals[b, t]]) for b, n, t in chosen) / len(
-        chosen
-    )
+    originals, chosen = masked.batch.input_ids, chosen_of(masked)
+    losses = [-math.log(softmax(logits[b, n])[originals[b, t]]) for b, n, t in chosen]
+    return sum(losses) / len(losses)
 
 
 def detection_by_hand(
@@ -231,11 +222,8 @@ def test_each_loss_trains_its_network_and_what_is_shared(objective: str, sharing
     for name, term in out.terms.items():
         model.zero_grad()
         term.total.backward(retain_graph=True)
-        moved = {
-            name.split(".")[0]
-            for name, parameter in model.named_parameters()
-            if parameter.grad is not None and parameter.grad.any()
-        }
+        gradients = ((name.split(".")[0], of.grad) for name, of in model.named_parameters())
+        moved = {part for part, grad in gradients if grad is not None and grad.any()}
         assert moved == trained[name], name
 
 

@@ -8,11 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from transformers import (
-    ModernBertConfig,
-    ModernBertForMaskedLM,
-    PreTrainedTokenizerFast,
-)
+from transformers import ModernBertConfig, ModernBertForMaskedLM, PreTrainedTokenizerFast
 
 from electrify.config.run import RunConfig
 from electrify.stage.folder import fingerprint, write_json
@@ -112,12 +108,8 @@ def start(
 
 def lost(before: Weights, after: Weights, start: tuple[str, ...] = ("",)) -> set[str]:
     """Parts of the earlier model in which some weight is not the same now."""
-    return {
-        name.split(".")[0]
-        for name in before
-        if name.startswith(start)
-        and not torch.allclose(before[name], after[name], rtol=0, atol=1e-6)
-    }
+    pairs = ((n.split(".")[0], before[n], after[n]) for n in before if n.startswith(start))
+    return {part for part, old, new in pairs if not torch.allclose(old, new, rtol=0, atol=1e-6)}
 
 
 @pytest.fixture
@@ -220,12 +212,9 @@ def test_a_modernbert_of_another_tokenizer_is_trained_on(tmp_path):
     options = MODERN | {"embedding_size": 32, "objective": "mlm"}
     config = make_run(tmp_path / "run", **options)
     shape = make_model(config, 1).shape
-    theirs = ModernBertForMaskedLM(
-        ModernBertConfig(
-            **modern_config(shape, SpecialTokens(0, 1, 2, 3), 0.02).to_dict()
-            | {"vocab_size": 300, "attention_bias": False}
-        )
-    ).eval()
+    about = modern_config(shape, SpecialTokens(0, 1, 2, 3), 0.02).to_dict()
+    about |= {"vocab_size": 300, "attention_bias": False}
+    theirs = ModernBertForMaskedLM(ModernBertConfig(**about)).eval()
     for parameter in theirs.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     theirs.save_pretrained(tmp_path / "theirs")

@@ -221,12 +221,8 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_a_text_has_the_same_letters_on_both_sides(tmp_path, form):
-    texts = [
-        KOREAN,
-        ENGLISH,
-        "Crème brûlée & café, überall in größeren Städten!",
-        "ガラスのパズルを昨日買いました",
-    ]
+    texts = [KOREAN, ENGLISH, "Crème brûlée & café, überall in größeren Städten!"]
+    texts.append("ガラスのパズルを昨日買いました")
     changed = [FORMS[form](text) for text in texts]
     for text, other in zip(texts, changed, strict=True):
         letters, places = read_letters(other)
@@ -238,11 +234,8 @@ def test_every_form_of_a_text_has_the_same_letters_on_both_sides(tmp_path, form)
         assert all(found.drop is not None for found in index.decontaminate(documents))
 
 
-SHORT_ITEMS = [
-    "어제 본 영화 정말 재미있었다",
-    "비행기가 하늘로 천천히 날았다",
-    "thank you for your wonderful help",
-]
+SHORT_ITEMS = ["어제 본 영화 정말 재미있었다", "비행기가 하늘로 천천히 날았다"]
+SHORT_ITEMS += ["thank you for your wonderful help"]
 
 
 @pytest.mark.parametrize(

@@ -66,11 +66,9 @@ def _deduplicate(groups, order, similarity=SIMILARITY, bands=BANDS, num_shards=5
             )
         for shard, sketches in pack_candidates(candidates, num_shards).items():
             to_compare[shard].append((group, sketches))
-    found = [
-        pair
-        for pairs in order(list(to_compare.values()))
-        for pair in find_near_duplicates(order(pairs), similarity)
-    ]
+    found = []
+    for pairs in order(list(to_compare.values())):
+        found += find_near_duplicates(order(pairs), similarity)
     for group, packed in found:
         assert all(rank >> 40 == group for rank in unpack_removed([packed]))
     return unpack_removed([packed for _, packed in found])

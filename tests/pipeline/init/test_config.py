@@ -58,12 +58,9 @@ def test_sizes_and_steps_follow_the_amount_of_text(
 
 def test_runs_of_texts_with_other_letters_have_folders_of_their_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    texts = {
-        f"{name}/a.txt": f"{ENGLISH}\n\n{ENGLISH}"
-        for name in ("뉴스", "新闻", "小说", "1 书", "1 报")
-    }
-    write_files(tmp_path, texts)
-    for folder, output in (("뉴스", "x 1.toml"), *((name.split("/")[0], None) for name in texts)):
+    folders = "뉴스", "新闻", "小说", "1 书", "1 报"
+    write_files(tmp_path, {f"{name}/a.txt": f"{ENGLISH}\n\n{ENGLISH}" for name in folders})
+    for folder, output in (("뉴스", "x 1.toml"), *((name, None) for name in folders)):
         init(folder, output)
     names = ["1", "1-2", "my-text", "my-text-2", "nyuseu", "x 1"]
     assert sorted(path.stem for path in tmp_path.glob("*.toml")) == names

@@ -43,13 +43,8 @@ def test_names_of_the_rules_that_changed_a_text():
     assert clean_text("<i>가\u200b</i>  \u1112\u1161\u11ab\ufffd", ALL_RULES, changes) == "가 한"
     # an entity may hide a tag
     assert clean_text("&amp;lt;b&amp;gt;굵게&amp;lt;/b&amp;gt;", ALL_RULES, Changes()) == "굵게"
-    assert (*changes,) == (
-        "lost_characters_removed",
-        "control_characters_removed",
-        "whitespace_squeezed",
-        "html_removed",
-        "unicode_composed",
-    )
+    plain = "lost_characters_removed", "control_characters_removed", "whitespace_squeezed"
+    assert (*changes,) == (*plain, "html_removed", "unicode_composed")
 
 
 def test_characters_and_blanks_that_say_nothing():

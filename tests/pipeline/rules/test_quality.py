@@ -72,11 +72,8 @@ def _wrapped(text, language, width):
 def test_where_the_lines_of_good_text_end_says_nothing(language):
     """Wrapped by hand, a sentence a line, with blank lines; also without full stops in Korean."""
     sentences = re.sub(r"(?<=[.。])\s*", "\n", PROSE[language]).strip()
-    texts = [
-        PROSE[language],
-        sentences,
-        *(_wrapped(PROSE[language], language, w) for w in (20, 40)),
-    ]
+    wrapped = (_wrapped(PROSE[language], language, width) for width in (20, 40))
+    texts = [PROSE[language], sentences, *wrapped]
     if language == "ko":
         texts += [text.replace(".", "") for text in texts]
     for text in texts:

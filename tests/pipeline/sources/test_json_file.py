@@ -75,12 +75,8 @@ NIKL = {
         for i, text in enumerate(TEXTS)
     ],
 }
-AIHUB = {
-    "data": [
-        {"title": "제목", "paragraphs": [{"context": text, "qas": [{"question": "누구?"}]}]}
-        for text in TEXTS
-    ]
-}
+PARAGRAPHS = [{"context": text, "qas": [{"question": "누구?"}]} for text in TEXTS]
+AIHUB = {"data": [{"title": "제목", "paragraphs": [paragraph]} for paragraph in PARAGRAPHS]}
 
 
 @pytest.mark.parametrize("indent", [None, 4])
@@ -101,13 +97,9 @@ def test_documents_of_one_object_a_file(tmp_path, indent):
 
 
 def test_paths_into_rows(tmp_path):
-    rows = [
-        {"body": {"parts": ["하나", "둘"]}, "id": 3},
-        {"body": {"parts": []}},
-        {"body": {"parts": [1]}},
-        {"body.parts": "이름에 점이 있다"},
-        {"body": None},
-    ]
+    rows = [{"body": {"parts": ["하나", "둘"]}, "id": 3}]
+    rows += [{"body": {"parts": []}}, {"body": {"parts": [1]}}]
+    rows += [{"body.parts": "이름에 점이 있다"}, {"body": None}]
     data = "".join(f"{json.dumps(row)}\n" for row in rows)
     items = read_data(tmp_path, data, text_field="body.parts")
     assert items[0] == Raw(1, "하나\n둘", source_id="3")

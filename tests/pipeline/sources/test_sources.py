@@ -167,12 +167,8 @@ def test_a_fault_of_a_later_part_is_named_by_its_byte(tmp_path):
     good = b'{"text": "a"}\n'
     path.write_bytes(good * 100 + b"broken\n" + good)
     parts = split_file(file_of(path), source_of(), part_bytes=500)
-    places = [
-        part.where(item.row, item.offset)
-        for part in parts
-        for item in read_file(part, source_of(), 1000)
-        if isinstance(item, Fault)
-    ]
+    items = [(part, item) for part in parts for item in read_file(part, source_of(), 1000)]
+    places = [part.where(of.row, of.offset) for part, of in items if isinstance(of, Fault)]
     assert places == [f"{path}: byte {len(good) * 100:,}"]
     assert parts[0].where(3, 28) == f"{path}:3"
     assert parts[1].where(3) == f"{path}: row 3 of part 2 of {len(parts)}"

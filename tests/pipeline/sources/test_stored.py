@@ -61,9 +61,8 @@ def test_a_zip_at_an_address_is_read_alike(archive):
 
 def test_archives_within_an_archive_are_counted_and_not_read(tmp_path, caplog):
     inner = write_zip(tmp_path / "in.zip", {"a.json": rows_of(TEXTS)}).read_bytes()
-    write_zip(
-        tmp_path / "out.zip", {f"{n}/in.zip": inner for n in range(2)} | {"b.json": rows_of(TEXTS)}
-    )
+    archives = {f"{n}/in.zip": inner for n in range(2)}
+    write_zip(tmp_path / "out.zip", archives | {"b.json": rows_of(TEXTS)})
     assert texts_of(source_of("jsonl", tmp_path / "out.zip")) == TEXTS
     assert re.search(r"out\.zip.*archives within archives.*\(2\)", caplog.text)
 

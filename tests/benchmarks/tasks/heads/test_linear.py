@@ -135,19 +135,15 @@ def test_the_beam_holds_the_best_starts_and_the_best_ends_of_each():
 def test_the_loss_reads_the_end_behind_the_right_start():
     head = joint_head(answerable_weight=0.5).train()
     batch = batch_of([12, 9], 12)
-    batch |= {
-        "start": torch.tensor([5, 0]),
-        "end": torch.tensor([7, 0]),
-        "impossible": torch.tensor([0, 1]),
-    }
+    batch |= {"start": torch.tensor([5, 0]), "end": torch.tensor([7, 0])}
+    batch["impossible"] = torch.tensor([0, 1])
     states = states_of(batch)
     expected = []
     for row in range(2):
         allowed, start = batch["answer_mask"][row], int(batch["start"][row])
-        boundary = (
-            start_log_probs(head, states[row], allowed)[start]
-            + end_log_probs(head, states[row], allowed, start)[batch["end"][row]]
-        ) / -2
+        starts = start_log_probs(head, states[row], allowed)
+        ends = end_log_probs(head, states[row], allowed, start)
+        boundary = (starts[start] + ends[batch["end"][row]]) / -2
         target = batch["impossible"][row].float()
         logit = impossible_logit(head, states[row], allowed)
         expected.append(boundary + 0.5 * F.binary_cross_entropy_with_logits(logit, target))
@@ -181,8 +177,5 @@ def test_padding_changes_nothing(make):
     short, long = batch_of([9], 9), batch_of([9], 14)
     states = states_of(long)
     given = {"start": torch.tensor([5]), "end": torch.tensor([6]), "impossible": torch.tensor([0])}
-    losses = [
-        head.loss(head(found, batch | given), batch | given)
-        for found, batch in ((states[:, :9], short), (states, long))
-    ]
-    torch.testing.assert_close(*losses)
+    rows = (states[:, :9], short | given), (states, long | given)
+    torch.testing.assert_close(*(head.loss(head(found, batch), batch) for found, batch in rows))
