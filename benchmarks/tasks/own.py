@@ -246,6 +246,10 @@ def describe(
     override: dict[str, Any] = {n: bundled_name(file) for n, (file,) in task.files.items()}
     override |= {"kind": kind} if kind == "word-labels" else {}
     override |= {"text": "COLUMN", "label": "COLUMN"}
+    if task.name != OwnTask.model_construct(train=override["train"], name=None).task_name:
+        override["name"] = task.name
+    if task.headline not in (_TABLES["metrics"][kind] or ["f1"])[:1]:
+        override["metric"] = task.headline
     return f"{text}\nfor other columns: {_option(override)}"
 
 
