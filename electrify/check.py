@@ -335,12 +335,14 @@ def corpus_cost(
 
 def evaluation_cost(config: RunConfig) -> tuple[list[str], float]:
     """Number of fine-tunings and their time, by the official numbers of rows of the tasks, at half
-    the longest length; and its seconds on two CPU cores. Rows that suites of noise add are not
-    counted."""
+    the longest length, or by the bytes of labelled rows of the user's own; and its seconds on two
+    CPU cores. Rows that suites of noise add are not counted."""
+    from benchmarks.tasks.labels import TextTask
     from benchmarks.tasks.load import check_data, load_tasks
     from benchmarks.training.recipe import hyper_parameters, seeds_for
     from model.flops import parameter_counts
     from model.plan import discriminator_shape
+    from pipeline.init.survey import BYTES_A_TOKEN
 
     pretrain, vocab_size = config.pretrain, config.vocab.num_pieces
     parameters = parameter_counts(pretrain, vocab_size)["discriminator"]
@@ -359,11 +361,14 @@ def evaluation_cost(config: RunConfig) -> tuple[list[str], float]:
         count = num_encoders * (count + len(options.search.trials if options.search else ()))
         num_predicted = task.num_rows.get(task.reported, 0)
         num_train = task.num_rows.get("train", 0) or num_predicted
+        length = settings.max_sequence_length / 2
         if task.name in data:
             num_train, num_predicted = len(data[task.name].train), len(data[task.name].reported)
+            if isinstance(task, TextTask):
+                num_bytes = sum(len("".join(e.texts).encode()) for e in data[task.name].train)
+                length = min(num_bytes / BYTES_A_TOKEN / num_train, 512)  # as they are read
         most = settings.max_train_examples or num_train
         trained = settings.num_steps(min(num_train, most)) * settings.batch_size
-        length = settings.max_sequence_length / 2
         num_jobs += count
         flops += count * length * parameters * (6 * trained + 2 * num_predicted)
     if not num_jobs:

@@ -104,6 +104,11 @@ def test_every_stage_has_a_cost(config, tmp_path: Path):
     assert "10 fine-tunings" in evaluation_cost(searched)[0][0]  # three trials of each encoder
     noisy = config(evaluate=own | {"suites": ["robustness"]})
     assert "8 fine-tunings" in evaluation_cost(noisy)[0][0]
+    before = evaluation_cost(run)[1]
+    (tmp_path / "own.csv").write_text(
+        "text,label\n" + f"{'a good film ' * 30},1\na bad film,0\n" * 20
+    )
+    assert evaluation_cost(run)[1] > 5 * before  # long rows
 
 
 def test_text_that_is_not_read_is_named_with_its_field(config):
