@@ -193,7 +193,7 @@ def fine_tune_all(
     fractions = sorted(set(options.train_fractions), reverse=True)
     for task in tasks:
         _warn_of_hidden(task, data[task.name], results.values())
-        settings = settings_for(task, options, source, data[task.name])
+        settings = settings_for(task, options, source)
         if note := few_steps_note(task, options, settings, len(data[task.name].train)):
             warn(note)
         for fraction, role in product(fractions, roles(options, task)):
@@ -257,26 +257,14 @@ def _as_kept(task: Task) -> Task:
     return task
 
 
-def settings_for(
-    task: Task, options: EvaluateConfig, source: "ModelSource", data: TaskData
-) -> HyperParameters:
+def settings_for(task: Task, options: EvaluateConfig, source: "ModelSource") -> HyperParameters:
     """`hyper_parameters`, with rows as long as the model takes: a recipe's length is lowered with a
-    warning. A task of the user's own has the length that its rows need. `UserError` where the user
-    asked for more."""
-    from benchmarks.training.finetune import row_length
-
+    warning. `UserError` where the user asked for more."""
     settings = hyper_parameters(task, options, source.config.hidden_size, source.recommended)
-    is_given = "max_sequence_length" in options_for(task, options)
     positions, wanted = source.max_positions, settings.max_sequence_length
-    if task.suite == OWN and not is_given:
-        recipes, wanted = wanted, row_length(task, data.train, source, wanted)
-        settings = replace(settings, max_sequence_length=wanted)
-        if wanted > recipes:
-            faster = f"evaluate.max_sequence_length={recipes}"
-            log(f"{task.name}: long rows, so up to {wanted} pieces are read; faster: {faster}")
     if positions is None or wanted <= positions:
         return settings
-    if is_given:
+    if "max_sequence_length" in options_for(task, options):
         raise UserError(
             f"evaluate.max_sequence_length = {wanted} is more than the {positions} positions of "
             f"{source.path}"

@@ -70,7 +70,7 @@ def finetune(model: str, output: Path, options: EvaluateConfig, onnx: bool = Fal
 
     source = open_model(model, commit=commit)
     source = replace(source, recommended=recommended_settings(options, model, commit))
-    settings, seeds = settings_for(task, options, source, data), seeds_for(task, options)
+    settings, seeds = settings_for(task, options, source), seeds_for(task, options)
     if note := few_steps_note(task, options, settings, len(data.train)):
         warn(note)
     options = options.model_copy(update={"keep_models": True})

@@ -337,7 +337,6 @@ def evaluation_cost(config: RunConfig) -> tuple[list[str], float]:
     """Number of fine-tunings and their time, by the official numbers of rows of the tasks, at half
     the longest length, or by the bytes of labelled rows of the user's own; and its seconds on two
     CPU cores. Rows that suites of noise add are not counted."""
-    from benchmarks.tasks.labels import TextTask
     from benchmarks.tasks.load import check_data, load_tasks
     from benchmarks.training.recipe import hyper_parameters, seeds_for
     from model.flops import parameter_counts
@@ -364,9 +363,8 @@ def evaluation_cost(config: RunConfig) -> tuple[list[str], float]:
         length = settings.max_sequence_length / 2
         if task.name in data:
             num_train, num_predicted = len(data[task.name].train), len(data[task.name].reported)
-            if isinstance(task, TextTask):
-                num_bytes = sum(len("".join(e.texts).encode()) for e in data[task.name].train)
-                length = min(num_bytes / BYTES_A_TOKEN / num_train, 512)  # as they are read
+            num_bytes = sum(len("".join(e.texts).encode()) for e in data[task.name].train)
+            length = min(num_bytes / BYTES_A_TOKEN / num_train, settings.max_sequence_length)
         most = settings.max_train_examples or num_train
         trained = settings.num_steps(min(num_train, most)) * settings.batch_size
         num_jobs += count

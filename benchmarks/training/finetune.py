@@ -33,10 +33,6 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 from electrify.system.unknown import coverage_of, warn_of_unknown
 
-_ROW_LENGTHS = (256, 512)  # pieces; each twice as dear as the one before
-_CUT_FRACTION = 0.05
-_LOOKED_AT = 1000
-
 
 @dataclass(frozen=True)
 class Split:
@@ -75,19 +71,6 @@ class Finetuned:
     def record(self) -> dict[str, Any]:
         """What a `Result` has of it."""
         return {n: value for n, value in vars(self).items() if n not in ("predictions", "network")}
-
-
-def row_length(task: Task, examples: Sequence[Example], source: ModelSource, shortest: int) -> int:
-    """The first of `shortest`, 256 and 512 pieces with which at most a twentieth of the examples is
-    cut, else the last that the model takes. Of many examples a part is looked at."""
-    limit = source.max_positions or _ROW_LENGTHS[-1]
-    tokenizer = with_added_tokens(source.tokenizer, task.added_tokens)
-    looked_at = examples[:: 1 + len(examples) // _LOOKED_AT]
-    for length in (shortest, *(n for n in _ROW_LENGTHS if shortest < n <= limit)):
-        num_cut = task.featurize(looked_at, tokenizer, length, train=False).num_truncated
-        if num_cut <= _CUT_FRACTION * len(looked_at):
-            break
-    return length
 
 
 def tokenize(

@@ -51,8 +51,7 @@ class FinetuneOptions(Section):
     batch_size: Count | None = None
     """Examples a step."""
     max_sequence_length: Count | None = None
-    """Longest input in tokens, at most the positions of the model. If omitted, the recipe's; of
-    your own tasks the first of 128, 256 and 512 that cuts at most a twentieth of the rows."""
+    """Longest input in tokens, at most the positions of the model."""
     max_train_examples: Count | None = None
     """Number of training examples at most, drawn by the seed."""
     dropout: Fraction | None = None

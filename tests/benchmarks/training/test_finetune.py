@@ -3,7 +3,6 @@
 import itertools
 from collections import Counter
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from benchmarks.training.finetune import (
     TaskFeatures,
     finetune,
     low_shot_rows,
-    row_length,
     tokenize,
     training_rows,
 )
@@ -90,18 +88,6 @@ def test_only_examples_that_a_seed_learns_from_are_tokenised(ynat_folder, model,
         assert learnt[0] == learnt[1]
         assert len(learnt[0]) == 10
     assert len(training_rows(YNAT, prepared.train, None, 3)) == len(prepared.train.examples)
-
-
-@pytest.mark.parametrize("positions", [32, 300, 512, None])
-@pytest.mark.parametrize("num_long", [0, 1, 2, 20])
-@pytest.mark.parametrize("num_words", [100, 250, 400, 900])
-def test_rows_are_as_long_as_nineteen_of_twenty_need(tokenizer, num_words, num_long, positions):
-    counts = [num_words] * num_long + [5] * (20 - num_long)  # each word a piece
-    rows = [GoldExample(str(n), (" ".join(["오늘"] * count),), 0) for n, count in enumerate(counts)]
-    model = SimpleNamespace(tokenizer=tokenizer, max_positions=positions)
-    lengths = [n for n in (128, 256, 512) if n <= max(positions or n, 128)]
-    enough = [n for n in lengths if sum(count + 2 > n for count in counts) <= 1]
-    assert row_length(YNAT, rows, model, 128) == min(enough, default=lengths[-1])
 
 
 def test_mean_pooling_is_the_mean_over_real_tokens(model):
