@@ -27,7 +27,7 @@ from benchmarks.tasks.rows import Row, is_missing, nested, number_of, placed_ans
 from benchmarks.tasks.spans import OwnReading, Scorer
 from benchmarks.tasks.tags import OwnEntityTagging, OwnWordTagging, WordLabels
 from benchmarks.tasks.task import OWN, Example, Task
-from electrify.config.evaluate import OwnKind, OwnTask
+from electrify.config.evaluate import OwnKind, OwnTask, task_name_of
 from electrify.config.load import toml_value
 from electrify.stage.folder import digest_of, whole_file
 from electrify.storage.files import read_toml
@@ -170,7 +170,7 @@ def own_task(options: OwnTask) -> Task:
         raise UserError(
             f"{_join_locations(empty)}: no value in column {label!r}; fill it in or remove the row"
         )
-    metrics = _TABLES["metrics"][kind] or ["f1"]
+    metrics = _metrics(kind)
     if options.metric not in (None, *metrics):
         raise UserError(
             f"{options.task_name}: unknown metric {options.metric!r}"
@@ -246,9 +246,9 @@ def describe(
     override: dict[str, Any] = {n: bundled_name(file) for n, (file,) in task.files.items()}
     override |= {"kind": kind} if kind == "word-labels" else {}
     override |= {"text": "COLUMN", "label": "COLUMN"}
-    if task.name != OwnTask.model_construct(train=override["train"], name=None).task_name:
+    if task.name != task_name_of(override["train"]):
         override["name"] = task.name
-    if task.headline not in (_TABLES["metrics"][kind] or ["f1"])[:1]:
+    if task.headline != _metrics(kind)[0]:
         override["metric"] = task.headline
     return f"{text}\nfor other columns: {_option(override)}"
 
@@ -399,6 +399,11 @@ def _option(override: Mapping[str, Any]) -> str:
 
 
 # Gold values.
+
+
+def _metrics(kind: OwnKind) -> Sequence[str]:
+    """Names of the metrics of a kind, the default headline first."""
+    return _TABLES["metrics"][kind] or ["f1"]
 
 
 def _kind(label: str, values: Values, has_words: bool) -> OwnKind:

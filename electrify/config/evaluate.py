@@ -115,6 +115,13 @@ OwnKind = Literal[
 ]
 
 
+def task_name_of(train: str) -> str:
+    """What a task of the user's own is called where it has no `name`: as its file."""
+    path = Path(train)
+    stem = path.name if ":" in path.name else path.stem
+    return re.sub(r"[^\w.-]+", "-", stem).strip("._-") or "own"
+
+
 class OwnTask(Section):
     """A task of the user's own: texts or pairs with a label, number, tags or spans. What is left
     out is guessed and printed."""
@@ -162,10 +169,7 @@ class OwnTask(Section):
     @property
     def task_name(self) -> str:
         """As records and tables call it."""
-        path = Path(self.train)
-        stem = path.name if ":" in path.name else path.stem
-        stem = re.sub(r"[^\w.-]+", "-", stem).strip("._-")
-        return self.name or stem or "own"
+        return self.name or task_name_of(self.train)
 
     @model_validator(mode="after")
     def _check(self) -> Self:

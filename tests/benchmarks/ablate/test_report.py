@@ -37,8 +37,10 @@ def grid(tmp_path: Path):
     return load_grid(tmp_path / "grid.toml")
 
 
-RUNS = [figures("a", seed, score) for seed, score in enumerate((0.60, 0.62))]
-RUNS += [figures("b|<i>", seed, score) for seed, score in enumerate((0.40, 0.41))]
+RUNS = [
+    *(figures("a", 0, 0.60), figures("a", 1, 0.62)),
+    *(figures("b|<i>", 0, 0.40), figures("b|<i>", 1, 0.41)),
+]
 
 
 def test_claims_are_judged_by_the_mean_and_corrected_over_all(grid, tmp_path):
